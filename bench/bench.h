@@ -34,10 +34,6 @@ typedef struct bench_options {
     int csv;
     int large;             /* ten million markers on the servers, too */
     const char *directory; /* where the scratch directory is made */
-    const char *postgres;  /* URL of a server, or "off"; NULL: start one */
-    const char *mariadb;
-    const char *rabbitmq;
-    const char *redis;
 } bench_options;
 
 extern bench_options options;
@@ -61,6 +57,7 @@ void section_sqlite_threads(void);
 void section_memory(void);
 void section_heap(void);
 void section_observer(void);
+void section_keyed(void);
 void section_outbox(void);
 void section_relay(void);
 void section_growth(void);
@@ -224,6 +221,8 @@ typedef struct semel_sqlite {
 
 void semel_sqlite_open(semel_sqlite *s, const char *url, const semel_inbox_options *inbox,
                        size_t batch);
+void semel_sqlite_open_on(semel_sqlite *s, semel_store *store, const semel_inbox_options *inbox,
+                          size_t batch); /* the store is closed with it */
 void semel_sqlite_receive(void *semel_sqlite, const message_set *set);
 void semel_sqlite_receive_idly(void *semel_sqlite,
                                const message_set *set); /* with a handler that does nothing */

@@ -3,6 +3,7 @@
  * A section is a function and a line in the list below; each prints its rows as it goes. */
 #include "broker.h"
 #include "run.h"
+#include "server.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static const struct section {
     {"sqlite-threads", "SQLite, 4, 16 and 64 threads, against one", section_sqlite_threads},
     {"memory", "the memory store against a bare hash set", section_memory},
     {"heap", "allocations of the receive path", section_heap},
+    {"keyed", "the keyed layer on a database in memory, against the memory store", section_keyed},
     {"observer", "the memory store with and without an observer", section_observer},
     {"outbox", "putting messages into the outbox, against a raw loop", section_outbox},
     {"relay", "outbox to memory transport, by preset", section_relay},
@@ -65,12 +67,10 @@ static const struct section {
     {"redis", "Redis, queued, claim and copies, against scripts by hand, pipelined and not",
      section_redis},
 #endif
-#ifdef SEMEL_WITH_RABBITMQ
-    {"broker-publish", "RabbitMQ, confirmed publishing, 1 to 1000 outstanding",
+    {"broker-publish", "all brokers, confirmed publishing, 1 to 1000 outstanding",
      section_broker_publish},
-    {"broker-relay", "outbox to RabbitMQ, from PostgreSQL and SQLite", section_broker_relay},
-    {"broker-consume", "RabbitMQ to inbox, on PostgreSQL and SQLite", section_broker_consume},
-#endif
+    {"broker-relay", "outbox to all brokers, from PostgreSQL and SQLite", section_broker_relay},
+    {"broker-consume", "all brokers to inbox, on PostgreSQL and SQLite", section_broker_consume},
 };
 
 enum { SECTIONS = sizeof sections / sizeof *sections };
@@ -88,16 +88,15 @@ size_t choose_rounds(size_t most, size_t few)
 static void print_help(void)
 {
     puts(
-        "usage: semel-bench [--quick | --full] [--large] [--only NAME]... [--csv] [--dir "
-        "DIRECTORY]\n"
-        "                   [--postgres URL] [--mariadb URL] [--rabbitmq URL]\n"
-        "                   [--redis URL]\n"
+        "usage: semel-bench [--quick | --full] [--large] [--only NAME]... [--broker NAME]...\n"
+        "                   [--csv] [--dir DIRECTORY] [--SERVER URL]...\n"
         "\n"
         "  --quick         few rounds, whatever they say\n"
         "  --full          all rounds, longer ones, ten million markers: about forty minutes.\n"
         "                  Else a measurement ends when its ratios have settled\n"
         "  --large         ten million markers in server-sweep: minutes more\n"
         "  --only NAME     this section; may be given several times\n"
+        "  --broker NAME   of the brokers this one: the name of its server\n"
         "  --csv           figures for programs\n"
         "  --dir DIR       where to make the scratch directory, on a real disk (default: $TMPDIR,\n"
         "                  or /var/tmp); a full run needs 4 GB there, and leaves nothing behind\n"
@@ -106,6 +105,7 @@ static void print_help(void)
         "  --mariadb URL   the same, with tables named bench_...\n"
         "  --rabbitmq URL  this broker, with exchanges and queues named bench_...; \"off\": none\n"
         "  --redis URL     this server, with keys that begin with {bench_...\n"
+        "                  Other brokers that are built in have such an option, too\n"
         "\n"
         "sections:");
     for (size_t i = 0; i < SECTIONS; i++)
@@ -122,42 +122,52 @@ static size_t section_number(const char *name)
     return i;
 }
 
+static void read_option(int choice, const char *name, const char *value)
+{
+    switch (choice) {
+    case 'q':
+        options.quick = 1;
+        break;
+    case 'f':
+        options.full = 1;
+        break;
+    case 'c':
+        options.csv = 1;
+        break;
+    case 'd':
+        options.directory = value;
+        break;
+    case 'l':
+        options.large = 1;
+        break;
+    case 'b':
+        broker_choose(value);
+        break;
+    case 's':
+        server_given(name, value);
+        break;
+    default:
+        print_help();
+        exit(choice == 'h' ? 0 : 2);
+    }
+}
+
 /* Which sections are to run, by number. */
 static void read_arguments(int argc, char **argv, int wanted[SECTIONS])
 {
-    static const struct option known[] = {
-        {"quick", no_argument, NULL, 'q'},          {"full", no_argument, NULL, 'f'},
-        {"only", required_argument, NULL, 'o'},     {"csv", no_argument, NULL, 'c'},
-        {"dir", required_argument, NULL, 'd'},      {"large", no_argument, NULL, 'l'},
-        {"postgres", required_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
-        {"mariadb", required_argument, NULL, 'm'},  {"rabbitmq", required_argument, NULL, 'r'},
-        {"redis", required_argument, NULL, 'R'},    {NULL, 0, NULL, 0}};
-    int choice, some = 0;
-    while ((choice = getopt_long(argc, argv, "h", known, NULL)) != -1) {
-        if (choice == 'q')
-            options.quick = 1;
-        else if (choice == 'f')
-            options.full = 1;
-        else if (choice == 'c')
-            options.csv = 1;
-        else if (choice == 'd')
-            options.directory = optarg;
-        else if (choice == 'l')
-            options.large = 1;
-        else if (choice == 'p')
-            options.postgres = optarg;
-        else if (choice == 'm')
-            options.mariadb = optarg;
-        else if (choice == 'r')
-            options.rabbitmq = optarg;
-        else if (choice == 'R')
-            options.redis = optarg;
-        else if (choice == 'o')
+    enum { OWN = 8 };
+    struct option known[OWN + SERVER_OPTIONS_MAX + 1] = {
+        {"quick", no_argument, NULL, 'q'},      {"full", no_argument, NULL, 'f'},
+        {"only", required_argument, NULL, 'o'}, {"csv", no_argument, NULL, 'c'},
+        {"dir", required_argument, NULL, 'd'},  {"large", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},       {"broker", required_argument, NULL, 'b'}};
+    int choice, place = 0, some = 0;
+    (void)server_options(known + OWN, 's');
+    while ((choice = getopt_long(argc, argv, "h", known, &place)) != -1) {
+        if (choice == 'o')
             some = wanted[section_number(optarg)] = 1;
-        else {
-            print_help();
-            exit(choice == 'h' ? 0 : 2);
-        }
+        else
+            read_option(choice, known[place].name, optarg);
     }
     if (optind < argc)
         die("\"%s\" is not understood; --help says what is", argv[optind]);

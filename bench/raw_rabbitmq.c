@@ -56,7 +56,7 @@ static void connect_to(broker *b, const char *url)
     free(copy);
 }
 
-broker *broker_open(const char *url)
+static broker *rabbitmq_open(const char *url)
 {
     broker *b = must_alloc(sizeof *b);
     connect_to(b, url);
@@ -68,7 +68,7 @@ broker *broker_open(const char *url)
     return b;
 }
 
-void broker_close(broker *b)
+static void rabbitmq_close(broker *b)
 {
     (void)amqp_connection_close(b->connection, AMQP_REPLY_SUCCESS);
     must_rabbit(amqp_destroy_connection(b->connection));
@@ -81,12 +81,7 @@ void broker_close(broker *b)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-const char *queue_kind_name(queue_kind kind)
-{
-    return kind == QUEUE_QUORUM ? "quorum" : "classic";
-}
-
-void place_remove(broker *b, const char *place)
+static void rabbitmq_remove(broker *b, const char *place)
 {
     amqp_bytes_t name = amqp_cstring_bytes(place);
     (void)amqp_queue_delete(b->connection, CHANNEL, name, 0, 0);
@@ -96,30 +91,14 @@ void place_remove(broker *b, const char *place)
     amqp_maybe_release_buffers(b->connection);
 }
 
-void place_empty(broker *b, const char *place)
+static void rabbitmq_empty(broker *b, const char *place)
 {
     (void)amqp_queue_purge(b->connection, CHANNEL, amqp_cstring_bytes(place));
     must_reply(amqp_get_rpc_reply(b->connection));
     amqp_maybe_release_buffers(b->connection);
 }
 
-void place_make(broker *b, const char *place, queue_kind kind)
-{
-    amqp_bytes_t name = amqp_cstring_bytes(place);
-    amqp_table_entry_t type = {.key = amqp_cstring_bytes("x-queue-type"),
-                               .value = {.kind = AMQP_FIELD_KIND_UTF8,
-                                         .value.bytes = amqp_cstring_bytes(queue_kind_name(kind))}};
-    const amqp_table_t arguments = {.num_entries = 1, .entries = &type};
-    place_remove(b, place);
-    (void)amqp_exchange_declare(b->connection, CHANNEL, name, amqp_cstring_bytes("topic"), 0, 1, 0,
-                                0, amqp_empty_table);
-    must_reply(amqp_get_rpc_reply(b->connection));
-    (void)amqp_queue_declare(b->connection, CHANNEL, name, 0, 1, 0, 0, arguments);
-    must_reply(amqp_get_rpc_reply(b->connection));
-    place_feed(b, place, place);
-}
-
-void place_feed(broker *b, const char *place, const char *from)
+static void rabbitmq_feed(broker *b, const char *place, const char *from)
 {
     (void)amqp_queue_bind(b->connection, CHANNEL, amqp_cstring_bytes(place),
                           amqp_cstring_bytes(from), amqp_cstring_bytes(BROKER_TOPIC),
@@ -127,35 +106,40 @@ void place_feed(broker *b, const char *place, const char *from)
     must_reply(amqp_get_rpc_reply(b->connection));
 }
 
-const char *place_url(char out[1024], const char *place, queue_kind kind, size_t prefetch)
+static void rabbitmq_make(broker *b, const char *place, const char *queue)
 {
-    const char *url = broker_url();
-    int len = snprintf(out, 1024, "%s%cexchange=%s", url, strchr(url, '?') ? '&' : '?', place);
-    if (prefetch && len > 0 && len < 1024)
-        snprintf(out + len, 1024 - (size_t)len, "&queue=%s&type=%s&prefetch=%zu", place,
-                 queue_kind_name(kind), prefetch);
-    return out;
+    amqp_bytes_t name = amqp_cstring_bytes(place);
+    amqp_table_entry_t type = {
+        .key = amqp_cstring_bytes("x-queue-type"),
+        .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(queue)}};
+    const amqp_table_t arguments = {.num_entries = 1, .entries = &type};
+    rabbitmq_remove(b, place);
+    (void)amqp_exchange_declare(b->connection, CHANNEL, name, amqp_cstring_bytes("topic"), 0, 1, 0,
+                                0, amqp_empty_table);
+    must_reply(amqp_get_rpc_reply(b->connection));
+    (void)amqp_queue_declare(b->connection, CHANNEL, name, 0, 1, 0, 0, arguments);
+    must_reply(amqp_get_rpc_reply(b->connection));
+    rabbitmq_feed(b, place, place);
 }
 
-static void read_version(char out[32])
+static void rabbitmq_url(char out[1024], const char *server_url, const char *place,
+                         const char *queue, size_t prefetch)
 {
-    broker *b = broker_open(broker_url());
+    int len = snprintf(out, 1024, "%s%cexchange=%s", server_url,
+                       strchr(server_url, '?') ? '&' : '?', place);
+    if (prefetch && len > 0 && len < 1024)
+        snprintf(out + len, 1024 - (size_t)len, "&queue=%s&type=%s&prefetch=%zu", place, queue,
+                 prefetch);
+}
+
+static void rabbitmq_version(broker *b, char out[32])
+{
     const amqp_table_t *about = amqp_get_server_properties(b->connection);
     for (int i = 0; i < about->num_entries; i++) {
         amqp_bytes_t key = about->entries[i].key, value = about->entries[i].value.value.bytes;
         if (key.len == strlen("version") && memcmp(key.bytes, "version", key.len) == 0)
             snprintf(out, 32, "%.*s", (int)value.len, (const char *)value.bytes);
     }
-    broker_close(b);
-}
-
-const char *broker_title(char out[100], queue_kind kind, const char *what)
-{
-    static char version[32];
-    if (!version[0])
-        read_version(version);
-    snprintf(out, 100, "RabbitMQ %s, %s: %s", version, queue_kind_name(kind), what);
-    return out;
 }
 
 /* --- publishing ------------------------------------------------------------------------------- */
@@ -218,7 +202,7 @@ static void read_confirms(broker *b)
     amqp_maybe_release_buffers(b->connection);
 }
 
-void broker_publish_window(broker *b, const char *place, const semel_message *const messages[],
+static void publish_window(broker *b, const char *place, const semel_message *const messages[],
                            size_t count, size_t outstanding)
 {
     for (size_t i = 0; i < count;) {
@@ -230,7 +214,7 @@ void broker_publish_window(broker *b, const char *place, const semel_message *co
         read_confirms(b);
 }
 
-void broker_publish_batches(broker *b, const char *place, const semel_message *const messages[],
+static void publish_batches(broker *b, const char *place, const semel_message *const messages[],
                             size_t count, size_t outstanding)
 {
     for (size_t i = 0; i < count;) {
@@ -240,3 +224,25 @@ void broker_publish_batches(broker *b, const char *place, const semel_message *c
             read_confirms(b);
     }
 }
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+static const char *const queues[] = {"quorum", "classic", NULL};
+
+const broker_kind rabbitmq_broker = {.name = "RabbitMQ",
+                                     .server = "rabbitmq",
+                                     .queues = queues,
+                                     .open = rabbitmq_open,
+                                     .close = rabbitmq_close,
+                                     .version = rabbitmq_version,
+                                     .make = rabbitmq_make,
+                                     .empty = rabbitmq_empty,
+                                     .remove = rabbitmq_remove,
+                                     .feed = rabbitmq_feed,
+                                     .url = rabbitmq_url,
+                                     .publish_window = publish_window,
+                                     .publish_batches = publish_batches,
+                                     .consume = rabbitmq_consume,
+                                     .take = rabbitmq_take,
+                                     .ack_each = rabbitmq_ack_each,
+                                     .ack_together = rabbitmq_ack_together};

@@ -25,4 +25,10 @@ struct broker {
 void must_rabbit(int code);
 void must_reply(amqp_rpc_reply_t reply);
 
+/* raw_rabbitmq_consume.c */
+void rabbitmq_consume(broker *b, const char *place, size_t prefetch);
+const semel_message *const *rabbitmq_take(broker *b, size_t count);
+void rabbitmq_ack_each(broker *b);
+void rabbitmq_ack_together(broker *b);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-void broker_consume_begin(broker *b, const char *place, size_t prefetch)
+void rabbitmq_consume(broker *b, const char *place, size_t prefetch)
 {
     (void)amqp_basic_qos(b->connection, CHANNEL, 0, (uint16_t)prefetch, 0);
     must_reply(amqp_get_rpc_reply(b->connection));
@@ -39,7 +39,7 @@ static void take_one(broker *b)
     b->taken++;
 }
 
-const semel_message *const *broker_take(broker *b, size_t count)
+const semel_message *const *rabbitmq_take(broker *b, size_t count)
 {
     if (b->taken)
         die("rabbitmq: the last deliveries are not acknowledged yet");
@@ -57,14 +57,14 @@ static void forget_taken(broker *b)
     b->taken = 0;
 }
 
-void broker_ack_each(broker *b)
+void rabbitmq_ack_each(broker *b)
 {
     for (size_t i = 0; i < b->taken; i++)
         must_rabbit(amqp_basic_ack(b->connection, CHANNEL, b->envelopes[i].delivery_tag, 0));
     forget_taken(b);
 }
 
-void broker_ack_together(broker *b)
+void rabbitmq_ack_together(broker *b)
 {
     must_rabbit(amqp_basic_ack(b->connection, CHANNEL, b->envelopes[b->taken - 1].delivery_tag, 1));
     forget_taken(b);

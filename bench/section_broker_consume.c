@@ -21,7 +21,7 @@ static const char *const places[CONTENDERS] = {"bench_each", "bench_together", "
 typedef struct consume_case {
     const server *on; /* NULL: SQLite */
     const char *url;
-    queue_kind kind;
+    const broker_case *from;
     size_t batch, workers, prefetch;
     broker *manager;
     broker *brokers[CONTENDERS]; /* of the contenders that consume by hand */
@@ -89,8 +89,8 @@ static void consume_each(void *context, const message_set *set)
 {
     consume_case *f = context;
     for (size_t i = 0; i < set->count; i++) {
-        (void)broker_take(f->brokers[EACH], 1);
-        broker_ack_each(f->brokers[EACH]);
+        (void)f->from->on->take(f->brokers[EACH], 1);
+        f->from->on->ack_each(f->brokers[EACH]);
     }
 }
 
@@ -105,8 +105,8 @@ static void consume_together(void *context, const message_set *set)
     size_t batch = f->batch > 1 ? f->batch : f->prefetch / 2;
     for (size_t done = 0, count; done < set->count; done += count) {
         count = at_most(batch, set->count - done);
-        (void)broker_take(f->brokers[TOGETHER], count);
-        broker_ack_together(f->brokers[TOGETHER]);
+        (void)f->from->on->take(f->brokers[TOGETHER], count);
+        f->from->on->ack_together(f->brokers[TOGETHER]);
     }
 }
 
@@ -131,14 +131,15 @@ static void store_taken(consume_case *f, const semel_message *const *taken, size
 static void consume_and_store(void *context, const message_set *set)
 {
     consume_case *f = context;
+    const broker_kind *on = f->from->on;
     broker *b = f->brokers[BY_HAND];
     for (size_t done = 0, count; done < set->count; done += count) {
         count = at_most(f->batch, set->count - done);
-        store_taken(f, broker_take(b, count), count);
+        store_taken(f, on->take(b, count), count);
         if (f->batch == 1)
-            broker_ack_each(b);
+            on->ack_each(b);
         else
-            broker_ack_together(b);
+            on->ack_together(b);
     }
 }
 
@@ -166,7 +167,7 @@ static void consumer_begin(consume_case *f)
                                .context = f};
     const semel_consumer_options how = {
         .size = sizeof how, .batch = (uint32_t)f->batch, .workers = (uint32_t)f->workers};
-    must(semel_transport_open(&f->transport, place_url(url, places[SEMEL], f->kind, f->prefetch),
+    must(semel_transport_open(&f->transport, place_url(url, f->from, places[SEMEL], f->prefetch),
                               NULL, &err),
          &err);
     must(semel_consumer_open(&f->consumer, f->transport, &route, 1, &how, &err), &err);
@@ -207,30 +208,46 @@ static size_t contender_count(const consume_case *f)
     return f->workers > 1 ? BY_HAND : CONTENDERS;
 }
 
+static int has_queue(const consume_case *f, size_t which)
+{
+    return which != STORE && which < contender_count(f);
+}
+
 static void places_make(consume_case *f)
 {
-    for (size_t i = 0; i < contender_count(f); i++)
-        place_make(f->manager, places[i], f->kind);
-    for (size_t i = EACH + 1; i < contender_count(f); i++)
-        if (i != STORE)
-            place_feed(f->manager, places[i], places[EACH]);
+    const broker_kind *on = f->from->on;
+    for (size_t i = 0; i < CONTENDERS; i++)
+        if (has_queue(f, i))
+            on->make(f->manager, places[i], f->from->queue);
+    for (size_t i = EACH + 1; i < CONTENDERS && on->feed; i++)
+        if (has_queue(f, i))
+            on->feed(f->manager, places[i], places[EACH]);
 }
 
 static void places_remove(consume_case *f)
 {
-    for (size_t i = 0; i < contender_count(f); i++)
-        place_remove(f->manager, places[i]);
+    for (size_t i = 0; i < CONTENDERS; i++)
+        if (has_queue(f, i))
+            f->from->on->remove(f->manager, places[i]);
 }
 
-/* What is published to the place of EACH reaches all the others. */
-static void round_begin(consume_case *f, const message_set *set)
+/* What is published to the place of EACH reaches all the others, if the broker can do that. */
+static void places_fill(consume_case *f, const message_set *set)
 {
     enum { OUTSTANDING = 1000 };
-    broker_publish_window(f->manager, places[EACH], set->pointers, set->count, OUTSTANDING);
-    for (size_t i = 0; i < contender_count(f); i++)
-        if (i != SEMEL) {
-            f->brokers[i] = broker_open(broker_url());
-            broker_consume_begin(f->brokers[i], places[i], f->prefetch);
+    const broker_kind *on = f->from->on;
+    for (size_t i = 0; i < CONTENDERS; i++)
+        if (i == EACH || (has_queue(f, i) && !on->feed))
+            on->publish_window(f->manager, places[i], set->pointers, set->count, OUTSTANDING);
+}
+
+static void round_begin(consume_case *f, const message_set *set)
+{
+    places_fill(f, set);
+    for (size_t i = 0; i < CONTENDERS; i++)
+        if (has_queue(f, i) && i != SEMEL) {
+            f->brokers[i] = f->from->on->open(f->from->url);
+            f->from->on->consume(f->brokers[i], places[i], f->prefetch);
         }
     consumer_begin(f);
 }
@@ -239,10 +256,12 @@ static void round_begin(consume_case *f, const message_set *set)
 static void round_end(consume_case *f)
 {
     consumer_end(f);
-    for (size_t i = 0; i < contender_count(f); i++) {
+    for (size_t i = 0; i < CONTENDERS; i++) {
+        if (!has_queue(f, i))
+            continue;
         if (i != SEMEL)
-            broker_close(f->brokers[i]);
-        place_empty(f->manager, places[i]);
+            f->from->on->close(f->brokers[i]);
+        f->from->on->empty(f->manager, places[i]);
     }
 }
 
@@ -272,7 +291,7 @@ static void rounds_run(comparison *d, consume_case *f, size_t messages)
 
 static void compare_contenders(comparison *d, consume_case *f, size_t messages)
 {
-    f->manager = broker_open(broker_url());
+    f->manager = f->from->on->open(f->from->url);
     if (f->on)
         open_server(f);
     else
@@ -284,7 +303,7 @@ static void compare_contenders(comparison *d, consume_case *f, size_t messages)
         close_server(f);
     else
         close_sqlite(f);
-    broker_close(f->manager);
+    f->from->on->close(f->manager);
 }
 
 /* --- the section ------------------------------------------------------------------------------ */
@@ -315,7 +334,9 @@ static void report_consumed(const consume_case *f, const comparison *d)
         report_comparison("  by both halves by hand", d, SEMEL, BY_HAND, NO_AIM);
 }
 
-static void measure(const server *on, const char *url, queue_kind kind)
+static const broker_case *measured; /* for measure_store() */
+
+static void measure_store(const server *on, const char *url)
 {
     static const struct amount {
         size_t batch, workers, prefetch, full, quick;
@@ -326,11 +347,11 @@ static void measure(const server *on, const char *url, queue_kind kind)
     char title[100], name[100];
     comparison d;
     snprintf(name, sizeof name, "to inbox on %s", on ? on->name : "SQLite");
-    report_section("broker-consume", broker_title(title, kind, name), "raw/s", "semel/s");
+    report_section("broker-consume", broker_title(title, measured, name), "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
         consume_case f = {.on = on,
                           .url = url,
-                          .kind = kind,
+                          .from = measured,
                           .batch = amounts[i].batch,
                           .workers = amounts[i].workers,
                           .prefetch = amounts[i].prefetch};
@@ -341,16 +362,14 @@ static void measure(const server *on, const char *url, queue_kind kind)
     }
 }
 
-static void measure_server(const server *on, const char *url)
+static void measure(const broker_case *from)
 {
-    for (int kind = 0; kind < (int)choose(QUEUE_KINDS, 1); kind++)
-        measure(on, url, (queue_kind)kind);
+    measured = from;
+    one_server("postgres", measure_store);
+    measure_store(NULL, NULL);
 }
 
 void section_broker_consume(void)
 {
-    if (broker_is_off())
-        return;
-    one_server("postgres", measure_server);
-    measure_server(NULL, NULL);
+    each_broker(!options.full, measure);
 }

@@ -47,8 +47,8 @@ static void publish_by_semel(void *context, const message_set *set)
     }
 }
 
-static void rounds_run(comparison *d, const contender *contenders, broker *manager, size_t messages,
-                       size_t slice)
+static void rounds_run(comparison *d, const contender *contenders, const broker_kind *on,
+                       broker *manager, size_t messages, size_t slice)
 {
     message_set set = {0};
     key_source keys;
@@ -56,7 +56,7 @@ static void rounds_run(comparison *d, const contender *contenders, broker *manag
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("publishing", round, d->rounds + 1);
         for (size_t i = 0; i < CONTENDERS; i++)
-            place_empty(manager, ((const publisher *)contenders[i].context)->place);
+            on->empty(manager, ((const publisher *)contenders[i].context)->place);
         messages_make(&set, &keys, round ? messages : messages / WARM_UP);
         messages_address(&set);
         comparison_round(d, round, contenders, &set, slice);
@@ -65,39 +65,38 @@ static void rounds_run(comparison *d, const contender *contenders, broker *manag
     messages_free(&set);
 }
 
-static void compare_contenders(comparison *d, queue_kind kind, size_t outstanding, size_t messages,
-                               size_t slice)
+static void compare_contenders(comparison *d, const broker_case *b, size_t outstanding,
+                               size_t messages, size_t slice)
 {
     semel_error err;
     char url[1024];
-    broker *manager = broker_open(broker_url());
+    broker *manager = b->on->open(b->url);
     publisher all[CONTENDERS] = {
-        [WINDOW] = {.place = window_place, .publish = broker_publish_window},
-        [BATCH] = {.place = batch_place, .publish = broker_publish_batches},
+        [WINDOW] = {.place = window_place, .publish = b->on->publish_window},
+        [BATCH] = {.place = batch_place, .publish = b->on->publish_batches},
         [SEMEL] = {.place = semel_place}};
     contender contenders[CONTENDERS];
     for (size_t i = 0; i < CONTENDERS; i++) {
-        place_make(manager, all[i].place, kind);
+        b->on->make(manager, all[i].place, b->queue);
         all[i].outstanding = outstanding;
-        all[i].by_hand = i == SEMEL ? NULL : broker_open(broker_url());
+        all[i].by_hand = i == SEMEL ? NULL : b->on->open(b->url);
         contenders[i] =
             (contender){.context = &all[i], .run = i == SEMEL ? publish_by_semel : publish_by_hand};
     }
-    must(semel_transport_open(&all[SEMEL].transport, place_url(url, semel_place, kind, 0), NULL,
-                              &err),
+    must(semel_transport_open(&all[SEMEL].transport, place_url(url, b, semel_place, 0), NULL, &err),
          &err);
     *d = (comparison){.rounds = choose_rounds(7, 3), .contenders = CONTENDERS};
-    rounds_run(d, contenders, manager, messages, slice);
+    rounds_run(d, contenders, b->on, manager, messages, slice);
     semel_transport_close(all[SEMEL].transport);
     for (size_t i = 0; i < CONTENDERS; i++) {
-        place_remove(manager, all[i].place);
+        b->on->remove(manager, all[i].place);
         if (all[i].by_hand)
-            broker_close(all[i].by_hand);
+            b->on->close(all[i].by_hand);
     }
-    broker_close(manager);
+    b->on->close(manager);
 }
 
-static void measure(queue_kind kind)
+static void measure(const broker_case *b)
 {
     static const struct amount {
         size_t outstanding, full, quick, slices;
@@ -105,11 +104,10 @@ static void measure(queue_kind kind)
         {1, 600, 150, 5}, {10, 4000, 1000, 5}, {100, 10000, 3000, 3}, {1000, 20000, 4000, 1}};
     char title[100], name[100];
     comparison d;
-    report_section("broker-publish", broker_title(title, kind, "publish"), "raw/s", "semel/s");
+    report_section("broker-publish", broker_title(title, b, "publish"), "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
         size_t messages = choose(amounts[i].full, amounts[i].quick);
-        compare_contenders(&d, kind, amounts[i].outstanding, messages,
-                           messages / amounts[i].slices);
+        compare_contenders(&d, b, amounts[i].outstanding, messages, messages / amounts[i].slices);
         snprintf(name, sizeof name, "%4zu outstanding, by a window", amounts[i].outstanding);
         report_comparison(name, &d, SEMEL, WINDOW, NO_AIM);
         report_comparison("     by send so many, wait for all", &d, SEMEL, BATCH, NO_AIM);
@@ -118,6 +116,5 @@ static void measure(queue_kind kind)
 
 void section_broker_publish(void)
 {
-    for (int kind = 0; kind < QUEUE_KINDS && !broker_is_off(); kind++)
-        measure((queue_kind)kind);
+    each_broker(0, measure);
 }

@@ -32,6 +32,7 @@ typedef struct relay_source {
 } relay_source;
 
 typedef struct relay_case {
+    const broker_case *to;
     size_t batch, messages;
     relay_source *relay_source;
     broker *brokers[CONTENDERS]; /* from SEMEL on: for what is to be set up */
@@ -126,19 +127,21 @@ static semel_outbox *relay_source_outbox(const relay_source *g, size_t which)
 static void publish_window(void *context, const message_set *set)
 {
     relay_case *f = context;
-    broker_publish_window(f->brokers[WINDOW], places[WINDOW], set->pointers, set->count, f->batch);
+    f->to->on->publish_window(f->brokers[WINDOW], places[WINDOW], set->pointers, set->count,
+                              f->batch);
 }
 
 static void publish_batches(void *context, const message_set *set)
 {
     relay_case *f = context;
-    broker_publish_batches(f->brokers[BATCH], places[BATCH], set->pointers, set->count, f->batch);
+    f->to->on->publish_batches(f->brokers[BATCH], places[BATCH], set->pointers, set->count,
+                               f->batch);
 }
 
 static void give_away(void *context, const semel_message *const messages[], size_t count)
 {
     relay_case *f = context;
-    broker_publish_batches(f->brokers[BY_HAND], places[BY_HAND], messages, count, f->batch);
+    f->to->on->publish_batches(f->brokers[BY_HAND], places[BY_HAND], messages, count, f->batch);
 }
 
 static void relay_by_hand(void *context, const message_set *set)
@@ -171,7 +174,7 @@ static void rounds_run(comparison *d, relay_case *f)
     for (size_t round = 0; round <= d->rounds; round++) {
         progress("relaying", round, d->rounds + 1);
         for (size_t i = 0; i < CONTENDERS; i++)
-            place_empty(f->brokers[SEMEL], places[i]);
+            f->to->on->empty(f->brokers[SEMEL], places[i]);
         messages_make(&set, &keys, round ? f->messages : f->messages / WARM_UP);
         messages_address(&set);
         relay_source_fill(f->relay_source, &set);
@@ -181,39 +184,40 @@ static void rounds_run(comparison *d, relay_case *f)
     messages_free(&set);
 }
 
-static void compare_contenders(comparison *d, relay_source *g, queue_kind kind, size_t batch)
+static void compare_contenders(comparison *d, relay_source *g, const broker_case *to, size_t batch)
 {
-    relay_case f = {.batch = batch, .relay_source = g, .relays = {{.count = 1}, {.count = 2}}};
+    relay_case f = {
+        .to = to, .batch = batch, .relay_source = g, .relays = {{.count = 1}, {.count = 2}}};
     const semel_relay_options relay = {.size = sizeof relay, .batch = (uint32_t)batch};
     char url[1024];
     f.messages = choose(20000, 3000);
     for (size_t i = 0; i < CONTENDERS; i++) {
-        f.brokers[i] = broker_open(broker_url());
-        place_make(f.brokers[i], places[i], kind);
+        f.brokers[i] = to->on->open(to->url);
+        to->on->make(f.brokers[i], places[i], to->queue);
     }
     relay_source_open(g);
     for (size_t i = 0; i < 2; i++)
         relay_begin(&f.relays[i], relay_source_outbox(g, i),
-                    place_url(url, places[SEMEL + i], kind, 0), &relay);
+                    place_url(url, to, places[SEMEL + i], 0), &relay);
     rounds_run(d, &f);
     relay_end(&f.relays[0]);
     relay_end(&f.relays[1]);
     relay_source_close(g);
     for (size_t i = 0; i < CONTENDERS; i++) {
-        place_remove(f.brokers[i], places[i]);
-        broker_close(f.brokers[i]);
+        to->on->remove(f.brokers[i], places[i]);
+        to->on->close(f.brokers[i]);
     }
 }
 
-static void measure(relay_source *g, queue_kind kind)
+static void measure_from(relay_source *g, const broker_case *to)
 {
     static const size_t batches[] = {100, 1000};
     char title[100], name[100];
     comparison d;
     snprintf(name, sizeof name, "relay from %s", g->on ? g->on->name : "SQLite");
-    report_section("broker-relay", broker_title(title, kind, name), "raw/s", "semel/s");
+    report_section("broker-relay", broker_title(title, to, name), "raw/s", "semel/s");
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        compare_contenders(&d, g, kind, batches[i]);
+        compare_contenders(&d, g, to, batches[i]);
         snprintf(name, sizeof name, "batch %zu, by publishing alone, a window", batches[i]);
         report_comparison(name, &d, SEMEL, WINDOW, AT_LEAST(0.8));
         report_comparison("  by publishing alone, in batches", &d, SEMEL, BATCH, NO_AIM);
@@ -222,21 +226,23 @@ static void measure(relay_source *g, queue_kind kind)
     }
 }
 
+static const broker_case *measured; /* for measure_server() */
+
 static void measure_server(const server *on, const char *url)
 {
-    for (int kind = 0; kind < (int)choose(QUEUE_KINDS, 1); kind++) {
-        relay_source g = {.on = on, .url = url};
-        measure(&g, (queue_kind)kind);
-    }
+    relay_source g = {.on = on, .url = url};
+    measure_from(&g, measured);
+}
+
+static void measure(const broker_case *to)
+{
+    relay_source sqlite = {.on = NULL};
+    measured = to;
+    one_server("postgres", measure_server);
+    measure_from(&sqlite, to);
 }
 
 void section_broker_relay(void)
 {
-    if (broker_is_off())
-        return;
-    one_server("postgres", measure_server);
-    for (int kind = 0; kind < (int)choose(QUEUE_KINDS, 1); kind++) {
-        relay_source g = {.on = NULL};
-        measure(&g, (queue_kind)kind);
-    }
+    each_broker(!options.full, measure);
 }

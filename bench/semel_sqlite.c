@@ -19,9 +19,17 @@ void semel_sqlite_open(semel_sqlite *s, const char *url, const semel_inbox_optio
                        size_t batch)
 {
     semel_error err;
-    *s = (semel_sqlite){.batch = batch, .expected = SEMEL_PROCESSED};
+    semel_store *store;
+    must(semel_store_open(&store, url, NULL, &err), &err);
+    semel_sqlite_open_on(s, store, inbox, batch);
+}
+
+void semel_sqlite_open_on(semel_sqlite *s, semel_store *store, const semel_inbox_options *inbox,
+                          size_t batch)
+{
+    semel_error err;
+    *s = (semel_sqlite){.store = store, .batch = batch, .expected = SEMEL_PROCESSED};
     s->outcomes = must_alloc(batch * sizeof *s->outcomes);
-    must(semel_store_open(&s->store, url, NULL, &err), &err);
     must(semel_store_migrate(s->store, &err), &err);
     must(semel_inbox_open(&s->inbox, s->store, "bench", inbox, &err), &err);
     make_effect_table(s);

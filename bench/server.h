@@ -15,6 +15,7 @@
 
 #include "bench.h"
 
+#include <getopt.h>
 #include <stdatomic.h>
 
 enum { THREADS_MAX = 64, ROOM_NAME = 40, SQL_TEXT = 1024, FINGERPRINT_LOW = 0x5eed5eed };
@@ -73,6 +74,12 @@ typedef struct server {
 extern const server postgres_server, mariadb_server;
 
 /* --- servers.c -------------------------------------------------------------------------------- */
+
+/* The servers that there are, as options of the command line ("--postgres URL"), each with this
+ * value; how many. */
+enum { SERVER_OPTIONS_MAX = 16 };
+size_t server_options(struct option *out, int value);
+void server_given(const char *name, const char *url); /* or "off" */
 
 /* Calls the function for each database server that is wanted, with its URL; the first time, starts
  * it. Ends the program if one cannot be had. */

@@ -4,6 +4,7 @@
 #include "broker.h"
 #include "server.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 extern char **environ;
 
-enum { BROKER = 2, REDIS, SERVERS, URL_ROOM = 512 };
+enum { DATABASES = 2, SERVERS_MAX = SERVER_OPTIONS_MAX, URL_ROOM = 512 };
 
 #ifdef SEMEL_WITH_POSTGRES
 #define POSTGRES &postgres_server
@@ -25,32 +26,41 @@ enum { BROKER = 2, REDIS, SERVERS, URL_ROOM = 512 };
 #define MARIADB NULL
 #endif
 
-#ifdef SEMEL_WITH_RABBITMQ
-#define WITH_RABBITMQ 1
-#else
-#define WITH_RABBITMQ 0
-#endif
-
-#ifdef SEMEL_WITH_REDIS
-#define WITH_REDIS 1
-#else
-#define WITH_REDIS 0
-#endif
-
-/* The SQL databases, then the broker, then Redis. */
+/* The SQL databases, then Redis and the servers of the brokers. */
 static struct wanted {
-    const char *name; /* as dev/servers calls it */
-    const char *variable;
-    const char **option;
+    const char *name;   /* as dev/servers calls it, and the option */
     const server *on;   /* NULL: not built in, or no SQL database */
+    const char *given;  /* a URL, or "off"; NULL: one is started */
     char url[URL_ROOM]; /* "" until it is known */
     char state_file[512];
-} servers[SERVERS] = {
-    {"postgres", "POSTGRES_URL=", &options.postgres, POSTGRES, "", ""},
-    {"mariadb", "MARIADB_URL=", &options.mariadb, MARIADB, "", ""},
-    [BROKER] = {"rabbitmq", "RABBITMQ_URL=", &options.rabbitmq, NULL, "", ""},
-    [REDIS] = {"redis", "REDIS_URL=", &options.redis, NULL, "", ""},
-};
+} servers[SERVERS_MAX] = {
+    {.name = "postgres", .on = POSTGRES}, {.name = "mariadb", .on = MARIADB}, {.name = "redis"}};
+
+static struct wanted *wanted_of(const char *name)
+{
+    size_t i = 0;
+    while (i < SERVERS_MAX && servers[i].name && strcmp(servers[i].name, name) != 0)
+        i++;
+    if (i == SERVERS_MAX)
+        die("no room for the server %s", name);
+    servers[i].name = name;
+    return &servers[i];
+}
+
+size_t server_options(struct option *out, int value)
+{
+    size_t count = 0;
+    for (const broker_kind *const *each = brokers; *each; each++)
+        (void)wanted_of((*each)->server);
+    for (; count < SERVERS_MAX && servers[count].name; count++)
+        out[count] = (struct option){servers[count].name, required_argument, NULL, value};
+    return count;
+}
+
+void server_given(const char *name, const char *url)
+{
+    wanted_of(name)->given = url;
+}
 
 /* --- dev/servers ------------------------------------------------------------------------------ */
 
@@ -69,7 +79,7 @@ static int run_script(char *const arguments[])
 static void stop_servers(void)
 {
     char script[] = SEMEL_BENCH_SERVERS, stop[] = "stop";
-    for (size_t i = 0; i < SERVERS; i++) {
+    for (size_t i = 0; i < SERVERS_MAX; i++) {
         char *const arguments[] = {script, stop, servers[i].state_file, NULL};
         if (servers[i].state_file[0])
             (void)run_script(arguments);
@@ -78,24 +88,28 @@ static void stop_servers(void)
 
 static int is_off(const struct wanted *w)
 {
-    return *w->option && strcmp(*w->option, "off") == 0;
+    return w->given && strcmp(w->given, "off") == 0;
 }
 
-static int is_built_in(const struct wanted *w)
+/* "POSTGRES_URL=" in the file of dev/servers. */
+static void print_variable(char out[32], const char *name)
 {
-    return w->on || (WITH_RABBITMQ && w == &servers[BROKER]) ||
-           (WITH_REDIS && w == &servers[REDIS]);
+    size_t len = 0;
+    for (; name[len] && len < 24; len++)
+        out[len] = (char)toupper((unsigned char)name[len]);
+    snprintf(out + len, 32 - len, "_URL=");
 }
 
 static void read_state(struct wanted *w)
 {
-    char line[URL_ROOM + 32];
-    size_t len = strlen(w->variable);
+    char line[URL_ROOM + 32], variable[32];
+    print_variable(variable, w->name);
+    size_t len = strlen(variable);
     FILE *state = fopen(w->state_file, "re");
     if (!state)
         die("dev/servers left no %s", w->state_file);
     while (fgets(line, sizeof line, state))
-        if (strncmp(line, w->variable, len) == 0) {
+        if (strncmp(line, variable, len) == 0) {
             line[strcspn(line, "\n")] = 0;
             snprintf(w->url, URL_ROOM, "%s", line + len);
         }
@@ -125,10 +139,8 @@ static void start_server(struct wanted *w)
 
 static const char *url_of(struct wanted *w)
 {
-    if (!is_built_in(w))
-        die("%s is not built in; \"--%s off\" leaves it out", w->name, w->name);
-    if (!w->url[0] && *w->option)
-        snprintf(w->url, URL_ROOM, "%s", *w->option);
+    if (!w->url[0] && w->given)
+        snprintf(w->url, URL_ROOM, "%s", w->given);
     if (!w->url[0])
         start_server(w);
     return w->url;
@@ -136,40 +148,43 @@ static const char *url_of(struct wanted *w)
 
 void one_server(const char *name, void (*measure)(const server *on, const char *url))
 {
-    for (size_t i = 0; i < BROKER; i++)
-        if (!is_off(&servers[i]) && strcmp(servers[i].name, name) == 0)
-            measure(servers[i].on, url_of(&servers[i]));
+    struct wanted *w = wanted_of(name);
+    if (is_off(w))
+        return;
+    if (!w->on)
+        die("%s is not built in; \"--%s off\" leaves it out", name, name);
+    measure(w->on, url_of(w));
 }
 
 void each_server(void (*measure)(const server *on, const char *url))
 {
-    for (size_t i = 0; i < BROKER; i++)
+    for (size_t i = 0; i < DATABASES; i++)
         one_server(servers[i].name, measure);
 }
 
-int broker_is_off(void)
+int broker_is_off(const broker_kind *kind)
 {
-    return is_off(&servers[BROKER]);
+    return is_off(wanted_of(kind->server));
 }
 
-const char *broker_url(void)
+const char *broker_url(const broker_kind *kind)
 {
-    return url_of(&servers[BROKER]);
+    return url_of(wanted_of(kind->server));
 }
 
 int redis_is_off(void)
 {
-    return is_off(&servers[REDIS]);
+    return is_off(wanted_of("redis"));
 }
 
 const char *redis_url(void)
 {
-    return url_of(&servers[REDIS]);
+    return url_of(wanted_of("redis"));
 }
 
 const char *server_title(char out[100], const server *on, const char *what)
 {
-    static char versions[BROKER][32];
+    static char versions[DATABASES][32];
     size_t i = 0;
     while (servers[i].on != on)
         i++;

@@ -2,11 +2,11 @@
 # semel_backend(). The options, the registries, the version line, the summary and the installed packages come from
 # these lists; dev/backends reads the same directories for the scripts.
 set(SEMEL_STORES memory sqlite postgres mariadb redis dynamodb)
-set(SEMEL_TRANSPORTS memory rabbitmq kafka store)
+set(SEMEL_TRANSPORTS memory rabbitmq nats kafka redis store)
 
 # Schemes of backends that are planned: their users read "not built in" and not "unknown".
 set(SEMEL_PLANNED_STORE)
-set(SEMEL_PLANNED_TRANSPORT nats)
+set(SEMEL_PLANNED_TRANSPORT)
 
 # semel_backend(store|transport NAME
 #               SCHEMES scheme…               what a URL begins with; the first is the usual one

@@ -62,17 +62,16 @@ target_include_directories(semel_internal PUBLIC include src ${PROJECT_BINARY_DI
 target_link_libraries(semel_internal PUBLIC semel_flags ${libraries})
 
 # It measures the servers that are built in, and starts them by way of dev/servers. A file with the name of a backend in
-# its own needs that backend; the broker of the sections is RabbitMQ. It starts the program that is beside it, and
-# calls HTTP as the program does.
+# its own needs that backend. It starts the program that is beside it, and calls HTTP as the program does. The keyed
+# layer is measured on the database in memory that its tests have.
 file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.c)
 foreach(name IN LISTS SEMEL_BACKENDS_LEFT_OUT)
   list(FILTER bench_sources EXCLUDE REGEX "/[a-z]+_${name}[_.][^/]*$")
 endforeach()
-if(NOT SEMEL_WITH_RABBITMQ)
-  list(FILTER bench_sources EXCLUDE REGEX "/section_broker")
-endif()
+file(GLOB bench_keyed CONFIGURE_DEPENDS tests/support/keyed/memory_*.c)
 if(bench_sources AND SEMEL_WITH_PROGRAM)
-  add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources})
+  add_executable(semel-bench EXCLUDE_FROM_ALL ${bench_sources} ${bench_keyed})
+  target_include_directories(semel-bench PRIVATE tests)
   target_link_libraries(semel-bench PRIVATE semel_internal PkgConfig::semel_curl m)
   target_compile_definitions(semel-bench
                              PRIVATE SEMEL_BENCH_SERVERS="${PROJECT_SOURCE_DIR}/dev/servers")

@@ -22,14 +22,14 @@ endif()
 # tests and stops them after the last; SEMEL_TEST_SERVERS says where they are. A test that does not reach its server
 # fails.
 set(servers "")
-foreach(name IN ITEMS postgres mariadb redis dynamodb rabbitmq)
+foreach(name IN ITEMS postgres mariadb redis dynamodb rabbitmq nats)
   string(TOUPPER ${name} NAME)
   if(SEMEL_WITH_${NAME})
     list(APPEND servers ${name})
   endif()
 endforeach()
 set(store_servers ${servers}) # with SQL
-list(REMOVE_ITEM store_servers rabbitmq redis dynamodb)
+list(REMOVE_ITEM store_servers rabbitmq nats redis dynamodb)
 
 # A server that stands apart (dev/setup installs it by its name only) has a fixture and a file of its own. The label of
 # its tests is what `make test` leaves out.
@@ -50,6 +50,9 @@ if(NOT SEMEL_WITH_KAFKA)
   list(FILTER support_sources EXCLUDE REGEX "/support/servers/kafka/")
 endif()
 list(FILTER support_sources EXCLUDE REGEX "/mock_kafka\\.c$") # a program (tests/transport/kafka)
+if(NOT SEMEL_WITH_NATS)
+  list(FILTER support_sources EXCLUDE REGEX "/support/servers/nats/")
+endif()
 add_library(semel_support STATIC ${support_sources})
 target_link_libraries(semel_support PUBLIC semel_tests)
 

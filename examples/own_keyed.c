@@ -1,4 +1,4 @@
-/* A store that semel makes of eight functions: examples/own_keyed/liststore.c.
+/* A store that semel makes of five functions: examples/own_keyed/liststore.c.
  *
  *     cc -o own_keyed own_keyed.c own_keyed/liststore.c $(pkg-config --cflags --libs semel)
  *     ./own_keyed */

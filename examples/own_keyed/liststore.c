@@ -1,7 +1,8 @@
 /* A store of your own, on whatever can write a few records if each is as expected: here, a list in
  * memory, which is gone when the program ends. Put your database in its place. semel makes the
  * rest: inboxes, outboxes, dead letters, retention. <semel/sys/keyed.h> says what each function
- * must do. */
+ * must do. A database that other processes use, too, also has a clock for all of them (`now`), and
+ * one that keeps what it has acknowledged says so (`durability`). */
 #include <pthread.h>
 #include <semel/sys/keyed.h>
 #include <stdlib.h>
@@ -15,34 +16,17 @@ typedef struct row {
 
 typedef struct liststore {
     pthread_mutex_t lock;
-    const semel_seam *seam;
-    int64_t offset_ms; /* from the steady clock to the time of day */
     row *rows;
 } liststore;
-
-static int compare(semel_bytes a, semel_bytes b)
-{
-    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
 
 /* The link to the record, or the end of the list. */
 static row **find(liststore *s, semel_bytes space, semel_bytes key)
 {
     row **at = &s->rows;
-    while (*at && (compare((*at)->record.space, space) || compare((*at)->record.key, key)))
+    while (*at && (semel_keyed_compare((*at)->record.space, space) ||
+                   semel_keyed_compare((*at)->record.key, key)))
         at = &(*at)->next;
     return at;
-}
-
-static int holds(const semel_keyed_change *change, const row *r)
-{
-    if (change->expect == SEMEL_EXPECT_ABSENT || !r)
-        return change->expect == SEMEL_EXPECT_ABSENT && !r;
-    if (change->expect == SEMEL_EXPECT_VERSION)
-        return !memcmp(r->record.version, change->expected_version, SEMEL_KEYED_VERSION_LEN);
-    return r->record.guard == change->expected_guard &&
-           (!change->live_at_ms || r->record.until_ms > change->live_at_ms);
 }
 
 static row *new_row(const semel_keyed_change *change, const row *old)
@@ -73,7 +57,7 @@ static semel_status apply(void *store, semel_keyed_change changes[], size_t coun
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < count; i++) {
         const row *old = *find(s, changes[i].record.space, changes[i].record.key);
-        changes[i].refused = !holds(&changes[i], old);
+        changes[i].refused = !semel_keyed_holds(&changes[i], old ? &old->record : NULL);
         if (changes[i].refused)
             status = semel_fail(err, SEMEL_ECONFLICT, "a record is not as expected");
         else if (changes[i].kind == SEMEL_KEYED_WRITE && !(made[i] = new_row(&changes[i], old)))
@@ -97,12 +81,12 @@ static semel_status get(void *store, semel_bytes space, const semel_bytes keys[]
 {
     liststore *s = store;
     semel_status status = SEMEL_OK;
+    (void)bodies; /* they cost nothing here */
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < count && !status; i++) {
         const row *r = *find(s, space, keys[i]);
-        semel_keyed_record shown = r ? r->record : (semel_keyed_record){.guard = 0};
-        shown.body = bodies ? shown.body : (semel_bytes){NULL, 0};
-        status = r ? sink(&shown, context, err) : SEMEL_OK;
+        if (r)
+            status = sink(&r->record, context, err);
     }
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -114,50 +98,30 @@ static semel_status scan(void *store, const semel_keyed_range *range, semel_keye
 {
     liststore *s = store;
     semel_status status = SEMEL_OK;
-    semel_bytes after = range->after;
-    int way = range->descending ? -1 : 1;
+    semel_keyed_range rest = *range;
     pthread_mutex_lock(&s->lock);
-    for (uint32_t i = 0; i < range->limit && !status; i++) {
-        semel_keyed_record next = {.key = {NULL, 0}};
+    for (; rest.limit && !status; rest.limit--) {
+        const row *next = NULL;
         for (const row *r = s->rows; r; r = r->next)
-            if (!compare(r->record.space, range->space) &&
-                (!after.len || way * compare(r->record.key, after) > 0) &&
-                (!range->until.len || way * compare(r->record.key, range->until) < 0) &&
-                (!next.key.len || way * compare(r->record.key, next.key) < 0))
-                next = r->record;
-        if (!next.key.len)
+            if (semel_keyed_covers(&rest, &r->record)) {
+                next = r;
+                rest.until = r->record.key; /* nearer ones only */
+            }
+        if (!next)
             break;
-        after = next.key;
-        next.body = range->bodies ? next.body : (semel_bytes){NULL, 0};
-        status = sink(&next, context, err);
+        status = sink(&next->record, context, err);
+        rest.after = next->record.key;
+        rest.until = range->until;
     }
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-static semel_status now(void *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err)
-{
-    const liststore *s = store;
-    (void)err;
-    *out_ms = s->seam->steady_ms(s->seam->context) + s->offset_ms;
-    *error_ms = 0;
-    return SEMEL_OK;
-}
-
-static semel_durability durability(const void *store)
-{
-    (void)store;
-    return SEMEL_DURABLE_NOT;
-}
-
 static semel_status open_store(void *store, const void *argument,
                                const semel_store_settings *settings, semel_error *err)
 {
-    liststore *s = store;
-    (void)argument, (void)err;
-    s->seam = settings->seam;
-    s->offset_ms = s->seam->wall_ms(s->seam->context) - s->seam->steady_ms(s->seam->context);
-    pthread_mutex_init(&s->lock, NULL);
+    (void)argument, (void)settings, (void)err;
+    pthread_mutex_init(&((liststore *)store)->lock, NULL);
     return SEMEL_OK;
 }
 
@@ -176,8 +140,6 @@ const semel_keyed_driver liststore_driver = {.version = SEMEL_KEYED_DRIVER_VERSI
                                              .limits = {.changes_max = CHANGES_MAX},
                                              .open = open_store,
                                              .close = close_store,
-                                             .now = now,
-                                             .durability = durability,
                                              .get = get,
                                              .apply = apply,
                                              .scan = scan};

@@ -1,7 +1,7 @@
 /* The only place that starts a thread. */
 #include "base/thread.h"
 
-#include <signal.h>
+#include <errno.h>
 
 enum { STACK_BYTES = 8 << 20 }; /* rabbitmq-c reads nested headers by recursion */
 
@@ -18,14 +18,26 @@ static int create(pthread_t *out, void *(*run)(void *context), void *context)
     return error;
 }
 
+void thread_signals_off(thread_signals *signals)
+{
+    sigset_t all;
+    sigfillset(&all);
+    signals->is_off = pthread_sigmask(SIG_SETMASK, &all, &signals->before) == 0;
+}
+
+void thread_signals_on(const thread_signals *signals)
+{
+    if (signals->is_off)
+        (void)pthread_sigmask(SIG_SETMASK, &signals->before, NULL); /* it is what it was */
+}
+
 int thread_start(pthread_t *out, void *(*run)(void *context), void *context)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    int error = pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the new thread */
-    if (error)
-        return error;
-    error = create(out, run, context);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* cannot fail: it is what it was */
+    thread_signals signals;
+    thread_signals_off(&signals); /* inherited by the new thread */
+    if (!signals.is_off)
+        return EINVAL;
+    int error = create(out, run, context);
+    thread_signals_on(&signals);
     return error;
 }

@@ -64,8 +64,12 @@ static semel_status local_end_apart(semel_relay *relay, work_unit *unit, relay_i
                                     semel_item_settlement as, semel_error *err)
 {
     local_end end = {.relay = relay, .item = item, .as = as};
-    semel_status status = unit_transact(unit, SEMEL_BEGIN_RELAXED, store_end, &end, err);
-    item->verdict = as.verdict;
+    semel_status status;
+    uint32_t tries = 0;
+    do
+        status = unit_transact(unit, SEMEL_BEGIN_RELAXED, store_end, &end, err);
+    while (store_retry_after_pause(relay->store, status, NULL, &tries));
+    item->verdict = as.verdict; /* the handler is not called again, whatever became of this */
     return status;
 }
 

@@ -209,6 +209,8 @@ static semel_status receive_alone(semel_relay *relay, relay_item *item, size_t *
 {
     semel_status status = relay_receive_item(relay, item, err);
     item->lost |= status == SEMEL_ELOST || status == SEMEL_EUNKNOWN;
+    if (status && !item->lost)
+        item->verdict = (semel_verdict)0; /* it goes back with the others */
     if (!status && item->verdict == SEMEL_VERDICT_ACK)
         item_left(relay, item, done);
     return status == SEMEL_ELOST ? SEMEL_OK : status;

@@ -1,6 +1,7 @@
 /* The local hand-off as a user of it composes it: what is refused at opening, what the policies of
  * the inbox mean for it, and leases that end too early. How it keeps its one transaction is in the
  * conformance suite. */
+#include "support/fake/failing_store.h"
 #include "support/fixture/fixture.h"
 
 #include <stdio.h>
@@ -249,6 +250,60 @@ static void a_hand_off_in_trouble_uses_up_no_attempts(void **state)
     assert_int_equal(fixture_letters(f, NULL, 0), 0);
 }
 
+/* Fails at its first attempt, and makes the next commit fail, which is to put the message back. */
+typedef struct troublemaker {
+    unsigned runs;
+    semel_status status;
+} troublemaker;
+
+static semel_status fail_with_trouble(semel_unit *unit, const semel_message *message, void *context,
+                                      semel_error *err)
+{
+    troublemaker *self = context;
+    (void)unit;
+    (void)message;
+    if (self->runs++)
+        return SEMEL_OK;
+    failing_store_break_commits(1, self->status);
+    return semel_fail(err, SEMEL_EHANDLER, "not the first time");
+}
+
+static semel_relay *relay_in_trouble(fixture *f, troublemaker *self)
+{
+    semel_relay_options options = {
+        .size = sizeof options, .batch = 1, .backoff_ms = 10, .lease_ms = 600000};
+    semel_outbox *outbox = fixture_outbox(f, "out");
+    semel_relay *relay = fixture_local_relay(f, outbox, fixture_inbox(f, "inbox", NULL),
+                                             fail_with_trouble, self, &options);
+    failing_store_open(f);
+    send(outbox, "1", "a");
+    return relay;
+}
+
+/* Two relays that settle may deadlock in a server. */
+static void a_conflict_while_it_goes_back_leaves_no_lease(void **state)
+{
+    fixture *f = *state;
+    troublemaker self = {.status = SEMEL_ECONFLICT};
+    semel_relay *relay = relay_in_trouble(f, &self);
+    assert_int_equal(step(relay), 0);
+    semel_test_advance_ms(f->seam, 1000);
+    assert_int_equal(step(relay), 1);
+    assert_int_equal(self.runs, 2);
+}
+
+static void an_outage_while_it_goes_back_leaves_no_lease(void **state)
+{
+    fixture *f = *state;
+    troublemaker self = {.status = SEMEL_EBUSY};
+    semel_relay *relay = relay_in_trouble(f, &self);
+    size_t sent;
+    FAILS(SEMEL_EBUSY, semel_relay_step(&sent, relay, 0, &last_error));
+    semel_test_advance_ms(f->seam, 1000);
+    assert_int_equal(step(relay), 1);
+    assert_int_equal(self.runs, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +321,10 @@ int main(void)
         ON_BOTH("a conflict is met with patience", a_conflict_is_met_with_patience),
         ON_BOTH("a hand-off in trouble uses up no attempts",
                 a_hand_off_in_trouble_uses_up_no_attempts),
+        ON_BOTH("a conflict while it goes back leaves no lease",
+                a_conflict_while_it_goes_back_leaves_no_lease),
+        ON_BOTH("an outage while it goes back leaves no lease",
+                an_outage_while_it_goes_back_leaves_no_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,14 @@
  * published. Rows have a serial number in the order in which handlers inserted them, and in a group
  * of the ordered queue a handler begins when the one before has committed: so there the first of
  * each number must come in order. */
-#include "soak.h"
+#include "brokers.h"
 
 #include <semel/semel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUEUES = 2, GROUPS = 64 };
+enum { QUEUES = 2, GROUPS = 64, MANY = 10 };
 
 static const char *const queues[QUEUES] = {"ordered", "free"};
 
@@ -184,30 +184,46 @@ void soak_check(soak_run *run)
         see_letters(run, stage);
 }
 
-static int is_good(const soak_tally *tally)
+static int is_good(const soak_run *run, const soak_tally *tally)
 {
-    return !tally->lost && !tally->unknown && !tally->out_of_order && !tally->renamed;
+    int in_order = !tally->out_of_order || run->options->broker->unordered;
+    return !tally->lost && !tally->unknown && in_order && !tally->renamed;
+}
+
+/* The poison's letter, and no other. */
+static int letters_are_good(const soak_run *run)
+{
+    uint64_t expected = run->options->broker->uncounted ? 0 : 1;
+    return run->dead == expected && run->dead_poison == expected;
+}
+
+/* What only the broker's word tells. */
+static const char *missing_deliveries(const soak_run *run)
+{
+    const soak_counters *counters = run->counters;
+    if (!run->poisoned)
+        return "the poison killed no process";
+    if (run->killed[SOAK_VICTIM_CONSUMER] && atomic_load(&counters->again[0]) <= run->poisoned)
+        return "no message came again because a consumer was killed";
+    if (run->killed[SOAK_VICTIM_SECOND] >= MANY && !atomic_load(&counters->again[1]))
+        return "no message came again because a second consumer was killed";
+    return NULL;
 }
 
 /* Of what the kills were to cause: without it a good run says little. After many kills of a kind
  * not all of them have met a process that was idle, or one that waited for its turn. */
 const char *soak_missing(const soak_run *run)
 {
-    enum { MANY = 10 };
-    const soak_counters *counters = run->counters;
-    const unsigned *killed = run->killed;
-    unsigned servers = killed[SOAK_VICTIM_BROKER];
+    const soak_broker *broker = run->options->broker;
+    const char *missing = broker->uncounted ? NULL : missing_deliveries(run);
+    unsigned servers = run->killed[SOAK_VICTIM_BROKER];
     if (run->store != SOAK_SQLITE)
-        servers += killed[SOAK_VICTIM_DATABASE];
-    if (!run->poisoned)
-        return "the poison killed no process";
-    if (killed[SOAK_VICTIM_CONSUMER] && atomic_load(&counters->again[0]) <= run->poisoned)
-        return "no message came again because a consumer was killed";
-    if (killed[SOAK_VICTIM_SECOND] >= MANY && !atomic_load(&counters->again[1]))
-        return "no message came again because a second consumer was killed";
-    if (killed[SOAK_VICTIM_CONSUMER] >= MANY && !run->caught[0])
+        servers += run->killed[SOAK_VICTIM_DATABASE];
+    if (missing)
+        return missing;
+    if (run->killed[SOAK_VICTIM_CONSUMER] >= MANY && !run->caught[0])
         return "no kill met a handler at work";
-    if (atomic_load(&counters->outages) < servers)
+    if (atomic_load(&run->counters->outages) < servers)
         return "a server was killed, and no process noticed";
     return NULL;
 }
@@ -215,7 +231,7 @@ const char *soak_missing(const soak_run *run)
 /* The foreign consumer has no inbox, so copies are what it must expect. */
 int soak_run_is_good(const soak_run *run)
 {
-    return is_good(&run->first) && is_good(&run->second) && is_good(&run->foreign) &&
-           !run->first.doubled && !run->second.doubled && run->dead == 1 && run->dead_poison == 1 &&
+    return is_good(run, &run->first) && is_good(run, &run->second) && is_good(run, &run->foreign) &&
+           !run->first.doubled && !run->second.doubled && letters_are_good(run) &&
            !run->surprises && !run->unfinished && !soak_missing(run);
 }

@@ -1,6 +1,6 @@
 /* A transport around another one that counts what is received, and what of it came again, and
- * changes nothing. All calls go to the driver of the inner one; its abilities are those of
- * RabbitMQ's, and open refuses any other. */
+ * changes nothing. All calls go to the driver of the inner one, and its table has what the inner
+ * one's has: the same abilities, and of the optional members those that are there. */
 #include "counted.h"
 
 #include <string.h>
@@ -12,33 +12,13 @@ typedef struct counted {
     atomic_uint_least64_t *count, *again;
 } counted;
 
-enum { ABILITIES = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS };
-
-typedef struct request {
-    const char *url;
-    atomic_uint_least64_t *count, *again;
-} request;
-
 static semel_status counted_start(void *transport, const char *argument,
                                   const semel_transport_settings *settings, semel_error *err)
 {
-    counted *self = transport;
-    request wanted;
     (void)settings;
-    memcpy(&wanted, argument, sizeof wanted);
-    semel_status status = semel_transport_open(&self->inner, wanted.url, NULL, err);
-    if (status)
-        return status;
-    self->driver = semel_transport_driver_of(self->inner);
-    self->state = semel_transport_state(self->inner, self->driver);
-    self->count = wanted.count;
-    self->again = wanted.again;
-    if (self->driver->abilities == ABILITIES && self->driver->give_back &&
-        self->driver->publish_while)
-        return SEMEL_OK;
-    semel_transport_close(self->inner);
-    return semel_fail(err, SEMEL_EINVAL, "counted.c has other abilities than %s",
-                      self->driver->scheme);
+    (void)err;
+    memcpy(transport, argument, sizeof(counted));
+    return SEMEL_OK;
 }
 
 static void counted_end(void *transport)
@@ -102,23 +82,61 @@ static void counted_give_back(void *transport)
     self->driver->give_back(self->state);
 }
 
-static const semel_transport_driver counted_driver = {.version = SEMEL_TRANSPORT_DRIVER_VERSION,
-                                                      .abilities = ABILITIES,
-                                                      .scheme = "counted",
-                                                      .transport_size = sizeof(counted),
-                                                      .open = counted_start,
-                                                      .close = counted_end,
-                                                      .durability = counted_durability,
-                                                      .publish = counted_publish,
-                                                      .receive = counted_receive,
-                                                      .settle = counted_settle,
-                                                      .warnings = counted_warnings,
-                                                      .give_back = counted_give_back,
-                                                      .publish_while = counted_publish_while};
+static semel_status counted_extend(void *transport, const uint64_t tags[], size_t count,
+                                   uint32_t *hold_ms, semel_error *err)
+{
+    counted *self = transport;
+    return self->driver->extend(self->state, tags, count, hold_ms, err);
+}
+
+static int counted_keeps_rejected(const void *transport)
+{
+    const counted *self = transport;
+    return self->driver->keeps_rejected(self->state);
+}
+
+static int counted_revoked(void *transport, uint64_t tag)
+{
+    counted *self = transport;
+    return self->driver->revoked(self->state, tag);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static semel_transport_driver driver_around(const semel_transport_driver *inner)
+{
+    return (semel_transport_driver){
+        .version = SEMEL_TRANSPORT_DRIVER_VERSION,
+        .abilities = inner->abilities,
+        .scheme = "counted",
+        .transport_size = sizeof(counted),
+        .open = counted_start,
+        .close = counted_end,
+        .durability = counted_durability,
+        .publish = counted_publish,
+        .receive = counted_receive,
+        .settle = counted_settle,
+        .warnings = counted_warnings,
+        .extend = inner->extend ? counted_extend : NULL,
+        .give_back = inner->give_back ? counted_give_back : NULL,
+        .publish_while = inner->publish_while ? counted_publish_while : NULL,
+        .keeps_rejected = inner->keeps_rejected ? counted_keeps_rejected : NULL,
+        .revoked = inner->revoked ? counted_revoked : NULL};
+}
 
 semel_status counted_open(semel_transport **out, const char *url, atomic_uint_least64_t *count,
                           atomic_uint_least64_t *again, semel_error *err)
 {
-    request wanted = {url, count, again};
-    return semel_transport_open_driver(out, &counted_driver, &wanted, NULL, err);
+    static semel_transport_driver driver; /* outlives the transport */
+    counted self = {.count = count, .again = again};
+    semel_status status = semel_transport_open(&self.inner, url, NULL, err);
+    if (status)
+        return status;
+    self.driver = semel_transport_driver_of(self.inner);
+    self.state = semel_transport_state(self.inner, self.driver);
+    driver = driver_around(self.driver);
+    status = semel_transport_open_driver(out, &driver, &self, NULL, err);
+    if (status)
+        semel_transport_close(self.inner);
+    return status;
 }

@@ -1,4 +1,5 @@
-/* A transport that counts its deliveries, copies included, and those of them that came again. */
+/* A transport that counts its deliveries, copies included, and those of them that came again. One
+ * in a process. */
 #ifndef SEMEL_TESTS_COUNTED_H
 #define SEMEL_TESTS_COUNTED_H
 

@@ -1,10 +1,10 @@
 /* semel-soak: end to end, while all processes and servers are killed.
  *
- *     publish.py  ->  exchange "in"   ->  4 consumers: inbox, one row, one message to the outbox
- *     2 relays    ->  exchange "out"  ->  2 second consumers: another store, inbox, one row
- *                                     ->  consume.py: writes down what it gets
+ *     publish.py  ->  "in"   ->  4 consumers: inbox, one row, one message to the outbox
+ *     2 relays    ->  "out"  ->  2 second consumers: another store, inbox, one row
+ *                            ->  the foreign consumer: writes down what it gets
  *
- * The two scripts are pika's, not ours. The publisher sends one message in five twice, and again
+ * Publisher and foreign consumer use another client of the broker, and not semel. The publisher sends one message in five twice, and again
  * whatever was not confirmed when the broker died. All the while processes, the broker and the
  * database get SIGKILL, and processes are started again at once (killer.c). In the end, of every
  * message: one row of the first consumers, one row of the second, at least one line of the foreign
@@ -19,8 +19,9 @@
  * one. The other half goes through a queue from which all consumers take at once and where a
  * message that fails is overtaken: no order to check, but much more to collide.
  *
- * soak.h shows the parts: servers.c, topology.c, supervisor.c, killer.c, roles.c, check.c. */
-#include "soak.h"
+ * soak.h shows the parts: servers.c, topology.c, supervisor.c, killer.c, roles.c, check.c; and
+ * brokers.h what a broker is to it. */
+#include "brokers.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -98,6 +99,7 @@ static const char help[] =
     "takes\n"
     "  --messages N      at least so many on each store (default 100000); with --minutes 0 "
     "exactly\n"
+    "  --broker NAME     rabbitmq (default), or another one that is built in\n"
     "  --store NAME      sqlite, postgres, both of them (default: both), or redis, whose effects\n"
     "                    are messages\n"
     "  --kills K         on each store (default 12 per minute and at least 50)\n"
@@ -134,6 +136,17 @@ static void read_store(soak_options *options, const char *text)
         refuse("--store", text);
 }
 
+static void read_broker(soak_options *options, const char *text)
+{
+    char list[SOAK_TEXT];
+    options->broker = soak_broker_find(text);
+    if (options->broker)
+        return;
+    soak_broker_list(list, sizeof list);
+    (void)fprintf(stderr, "semel-soak: there is no broker \"%s\", but: %s\n", text, list);
+    exit(2);
+}
+
 static void read_effect(soak_options *options, const char *text)
 {
     options->by_message = strcmp(text, "message") == 0;
@@ -149,6 +162,9 @@ static void read_option(soak_options *options, int choice, const char *text)
         break;
     case 'n':
         options->messages = (uint64_t)read_number("--messages", text, 1, 1e9);
+        break;
+    case 'b':
+        read_broker(options, text);
         break;
     case 's':
         read_store(options, text);
@@ -177,12 +193,17 @@ static void read_option(soak_options *options, int choice, const char *text)
 
 static void read_arguments(soak_options *options, int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"minutes", required_argument, NULL, 'm'}, {"messages", required_argument, NULL, 'n'},
-        {"store", required_argument, NULL, 's'},   {"kills", required_argument, NULL, 'k'},
-        {"effect", required_argument, NULL, 'e'},  {"spare-servers", no_argument, NULL, 'p'},
-        {"seed", required_argument, NULL, 'r'},    {"keep", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"minutes", required_argument, NULL, 'm'},
+                                          {"messages", required_argument, NULL, 'n'},
+                                          {"store", required_argument, NULL, 's'},
+                                          {"kills", required_argument, NULL, 'k'},
+                                          {"effect", required_argument, NULL, 'e'},
+                                          {"spare-servers", no_argument, NULL, 'p'},
+                                          {"seed", required_argument, NULL, 'r'},
+                                          {"keep", no_argument, NULL, 'l'},
+                                          {"broker", required_argument, NULL, 'b'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int choice;
     *options = (soak_options){.minutes = 10, .messages = 100000, .stores = {1, 1}};
     options->seed = (uint32_t)process_now_ms();
@@ -190,6 +211,8 @@ static void read_arguments(soak_options *options, int argc, char **argv)
         read_option(options, choice, optarg);
     if (optind < argc)
         refuse("semel-soak", argv[optind]);
+    if (!options->broker)
+        read_broker(options, "rabbitmq");
     options->by_message |= options->stores[SOAK_REDIS];
 }
 
@@ -237,8 +260,11 @@ static void print_table(const soak_run *run)
 {
     const soak_counters *counters = run->counters;
     double seconds = (double)run->took_ms / 1000;
-    printf("%s, seed %u: %s\n", soak_store_name(run->store), run->options->seed,
-           soak_run_is_good(run) ? "every effect once, all in order" : "NOT WELL");
+    const soak_broker *broker = run->options->broker;
+    printf("%s on %s, seed %u: %s\n", soak_store_name(run->store), broker->name, run->options->seed,
+           !soak_run_is_good(run) ? "NOT WELL"
+           : broker->unordered    ? "every effect once"
+                                  : "every effect once, all in order");
     if (soak_missing(run))
         printf("  %s\n", soak_missing(run));
     row("published", atomic_load(&counters->published));
@@ -307,11 +333,22 @@ static void obey_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* For publish.py. */
+static int run_client(const char *name, const char *url, const char *store)
+{
+    const soak_broker *broker = soak_broker_find(name);
+    if (!broker || !broker->client)
+        soak_die("there is no client of %s in C", name);
+    return soak_client_publish(broker, url, store);
+}
+
 int main(int argc, char **argv)
 {
     soak_options options;
     int good = 1;
     main_process = getpid();
+    if (argc == 5 && strcmp(argv[1], "--client") == 0)
+        return run_client(argv[2], argv[3], argv[4]);
     read_arguments(&options, argc, argv);
     obey_signals();
     soak_servers *servers = soak_servers_start(&options);

@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""publish.py BOARD BROKER STORE OUTPUT SEED: the publisher of semel-soak, which is not semel's.
+"""publish.py COUNTERS BROKER URL STORE OUTPUT SEED PROGRAM POISON: the publisher of semel-soak, which is not semel's.
+
+What is sent is decided here. How, says a client: client_BROKER.py or, if PROGRAM is not empty, the client in C of that
+program (client_program.py). A client is an object with run(publisher), which calls tick() until is_done() and tells
+the publisher what was confirmed (settle) and what the end of a connection left open (lose), and with can_send() and
+send(item).
 
 Messages have a group and a number within it. The next one of a group is sent when the broker has confirmed the one
 before, so the broker has them in order, whatever happens; many groups are under way at once. Of the ordered ones there
 are fewer, so that messages of one group meet at the consumers. One message in ten is sent twice at once, one in ten
-once more much later. What is not confirmed when the connection breaks is sent again. One message more, somewhere in
-between, is poison to its consumer; it is not counted.
+once more much later. What is not confirmed when the connection breaks is sent again. With POISON one message more,
+somewhere in between, is poison to its consumer; it is not counted.
 
 It begins no more messages than the counters allow, and ends when they say so: then all messages are confirmed,
 and OUTPUT has a line "GROUP COUNT" for each group.
 """
 import collections
 import heapq
+import importlib
 import os
 import random
 import sys
-import time
-
-import pika
 
 from counters import ALLOWED, COPIES, ENDING, PUBLISHED, REPEATED, Counters
 
@@ -25,17 +28,14 @@ GROUPS = {"ordered": 16, "free": 64}  # of each queue; check.c knows the queues 
 WINDOW = 400  # unconfirmed messages, at most
 LATER = (300, 6000)  # how many messages after the first a late copy is sent
 POISON = (50, 500)  # how many messages are before it
-TICK_S = 0.02
-BACK_OFF_S = 0.3
 
 Item = collections.namedtuple("Item", "group number first")
 
 
 class Publisher:
-    def __init__(self, counters, parameters, exchange, seed):
+    def __init__(self, counters, client, seed, has_poison):
         self.counters = counters
-        self.parameters = parameters
-        self.exchange = exchange
+        self.client = client
         self.random = random.Random(seed)
         self.numbers = {f"{queue}.{i}": 0 for queue in GROUPS for i in range(GROUPS[queue])}
         self.idle = {queue: collections.deque() for queue in GROUPS}  # groups with nothing unconfirmed
@@ -46,86 +46,31 @@ class Publisher:
         self.late = []  # a heap: when it is due, item
         self.poison = Item(self.random.choice(list(GROUPS)) + ".poison", 1, False)  # None: it was sent
         self.poison_due = self.random.randint(*POISON)
-        self.connection = self.channel = None
-        self.forget()
-
-    def forget(self):
-        self.channel = None
-        self.tag = 0
-        self.unconfirmed = {}  # by tag, in order
-        self.returned = collections.Counter()
-
-    # --- the connection ---
-
-    def run(self):
-        while not self.is_done():
-            self.connection = pika.SelectConnection(
-                self.parameters,
-                on_open_callback=lambda c: c.channel(on_open_callback=self.on_channel),
-                on_open_error_callback=lambda c, why: c.ioloop.stop(),
-                on_close_callback=lambda c, why: c.ioloop.stop(),
-            )
-            self.connection.ioloop.start()
-            lost = [item for item in self.unconfirmed.values()]
-            self.repeated += len(lost)
-            self.again.extend(lost)
-            self.forget()
-            if not self.is_done():
-                time.sleep(BACK_OFF_S)
-        self.report()
-
-    def on_channel(self, channel):
-        self.channel = channel
-        channel.add_on_close_callback(self.on_channel_closed)
-        channel.add_on_return_callback(lambda c, how, properties, body: self.on_return(properties))
-        channel.confirm_delivery(self.on_confirm)
-        self.tick()
-
-    def on_channel_closed(self, channel, why):
-        if not (self.connection.is_closing or self.connection.is_closed):
-            self.connection.close()
-
-    def on_return(self, properties):
-        self.returned[properties.message_id] += 1
-
-    def on_confirm(self, frame):
-        tag, confirmed = frame.method.delivery_tag, isinstance(frame.method, pika.spec.Basic.Ack)
-        tags = [t for t in self.unconfirmed if t <= tag] if frame.method.multiple else [tag]
-        for one in tags:
-            self.settle(self.unconfirmed.pop(one), confirmed)
-        if len(self.unconfirmed) < WINDOW // 2:
-            self.send_some()
+        if not has_poison:
+            self.poison = None
+        self.waiting = 0  # sent and neither confirmed nor refused
 
     # --- messages ---
 
     def settle(self, item, confirmed):
-        name = f"{item.group}-{item.number}"
-        if self.returned[name] > 0:  # there is no queue for it
-            self.returned[name] -= 1
-            confirmed = False
+        self.waiting -= 1
         if not confirmed:
             self.repeated += 1
             self.again.append(item)
         elif item.first:
             self.published += 1
             self.rest(item.group)
+        if self.waiting < WINDOW // 2:
+            self.send_some()
+
+    def lose(self, items):
+        self.waiting -= len(items)
+        self.repeated += len(items)
+        self.again.extend(items)
 
     def send(self, item):
-        self.tag += 1
-        self.unconfirmed[self.tag] = item
-        self.channel.basic_publish(
-            self.exchange,
-            item.group,
-            f"{item.group} {item.number}",
-            pika.BasicProperties(
-                message_id=f"{item.group}-{item.number}",
-                type="order.poison" if item.group.endswith(".poison") else "order.placed",
-                content_type="text/plain",
-                delivery_mode=2,
-                headers={"semel-group": item.group},
-            ),
-            mandatory=True,
-        )
+        self.waiting += 1
+        self.client.send(item)
 
     def rest(self, group):
         self.idle[group.split(".")[0]].append(group)
@@ -154,10 +99,10 @@ class Publisher:
         self.poison = None
 
     def send_some(self):
-        if not (self.channel and self.channel.is_open):
+        if not self.client.can_send():
             return
         ending, allowed = self.counters.get(ENDING), self.counters.get(ALLOWED)
-        while len(self.unconfirmed) < WINDOW:
+        while self.waiting < WINDOW:
             if self.again:
                 self.send(self.again.popleft())
             elif self.poison and (ending or self.poison_due <= self.begun):
@@ -172,7 +117,7 @@ class Publisher:
     # --- time ---
 
     def is_done(self):
-        waiting = self.unconfirmed or self.again or self.late or self.poison
+        waiting = self.waiting or self.again or self.late or self.poison
         return self.counters.get(ENDING) and not waiting
 
     def report(self):
@@ -183,23 +128,19 @@ class Publisher:
     def tick(self):
         self.send_some()
         self.report()
-        if self.is_done() and self.connection.is_open:
-            self.connection.close()
-        elif not (self.connection.is_closing or self.connection.is_closed):
-            self.connection.ioloop.call_later(TICK_S, self.tick)
 
 
 def main():
-    counters, broker, store, output, seed = sys.argv[1:]
-    parameters = pika.URLParameters(broker)
-    parameters.heartbeat = 10
-    parameters.socket_timeout = parameters.stack_timeout = 5
-    publisher = Publisher(Counters(counters), parameters, f"{store}.in", int(seed))
-    publisher.run()
+    counters, broker, url, store, output, seed, program, poison = sys.argv[1:]
+    client = importlib.import_module("client_program" if program else f"client_{broker}")
+    publisher = Publisher(Counters(counters), client.Client(broker, url, store, program), int(seed), poison == "1")
+    publisher.client.run(publisher)
+    publisher.report()
     with open(output + ".new", "w") as file:
         for group, count in publisher.numbers.items():
             file.write(f"{group} {count}\n")
     os.rename(output + ".new", output)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,8 +10,7 @@
  * A process gets no help here: one that loses its database or its broker must go on by itself.
  * Ending for any other reason than SIGTERM, SIGKILL or the poison is a finding, and its last
  * error goes to stderr. */
-#include "soak.h"
-
+#include "brokers.h"
 #include "counted.h"
 
 #include <semel/semel.h>
@@ -244,7 +243,7 @@ static void consume(worker *w)
                                       .order = habit->order,
                                       .notice = on_notice,
                                       .notice_context = w};
-    soak_topology_url(url, w->slot->run, w->slot->role, 0);
+    w->slot->run->options->broker->url(url, w->slot->run, w->slot->role, 0);
     UNTIL_OK(
         w, semel_inbox_open(&w->inbox, w->store, w->stage ? "mirror" : "orders", &inbox, &w->err));
     UNTIL_OK(w, counted_open(&w->transport, url, &w->slot->run->counters->delivered[w->stage],
@@ -268,7 +267,7 @@ static void relay_on(worker *w)
                                    .backoff_max_ms = 2000,
                                    .notice = on_notice,
                                    .notice_context = w};
-    soak_topology_url(url, w->slot->run, w->slot->role, 0);
+    w->slot->run->options->broker->url(url, w->slot->run, w->slot->role, 0);
     UNTIL_OK(w, semel_transport_open(&w->transport, url, NULL, &w->err));
     UNTIL_OK(w, semel_relay_open(&relay, w->outbox, w->transport, &options, &w->err));
     atomic_store(&running_relay, relay);

@@ -5,7 +5,7 @@
  * called it. That is the keeper: a child, in a group of its own, which starts the servers, waits,
  * and stops them when told to. If this program is killed, so is the keeper, and the servers end by
  * themselves. */
-#include "soak.h"
+#include "brokers.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int keep(void *context)
     sigemptyset(&told);
     sigaddset(&told, SIGTERM);
     sigprocmask(SIG_BLOCK, &told, NULL); /* it waits until the servers have started */
-    server_own_start(&kept->broker, SERVER_RABBITMQ);
+    server_own_start(&kept->broker, kept->broker_kind);
     if (kept->has_database)
         server_own_start(&kept->database, kept->database_kind);
     atomic_store(&kept->ready, 1);
@@ -63,6 +63,7 @@ soak_servers *soak_servers_start(const soak_options *options)
 {
     int64_t deadline = process_now_ms() + START_MS;
     kept = process_share(sizeof *kept);
+    kept->broker_kind = options->broker->server;
     kept->has_database = options->stores[SOAK_POSTGRES] || options->stores[SOAK_REDIS];
     kept->database_kind = options->stores[SOAK_REDIS] ? SERVER_REDIS : SERVER_POSTGRES;
     owner = getpid();

@@ -16,7 +16,7 @@ enum { SOAK_URL = 512, SOAK_TEXT = 128, SOAK_KILLS_MAX = 10000 };
 typedef enum soak_role {
     SOAK_ORDERED, /* consumers of the queue with one active consumer, by group */
     SOAK_FREE,    /* consumers of the queue that all of them take from */
-    SOAK_RELAY,   /* from the outbox to the second exchange */
+    SOAK_RELAY,   /* from the outbox to what the second consumers read */
     SOAK_SECOND,  /* consumers of what the relays sent */
     SOAK_ROLES
 } soak_role;
@@ -26,7 +26,7 @@ enum { SOAK_SLOTS_EACH = 2, SOAK_SLOTS = SOAK_ROLES * SOAK_SLOTS_EACH };
 /* --- counters that processes share ------------------------------------------------------- */
 
 /* A file of 64-bit numbers, mapped by all processes, because the scripts are programs of their own;
- * publish.py and consume.py know its fields by their place. What a killed process has counted stays
+ * the Python ones know its fields by their place. What a killed process has counted stays
  * counted. */
 typedef struct soak_counters {
     atomic_uint_least64_t allowed;   /* 0: how many messages the publisher may have begun */
@@ -53,7 +53,10 @@ typedef struct soak_counters {
 
 typedef enum soak_store { SOAK_SQLITE, SOAK_POSTGRES, SOAK_REDIS, SOAK_STORES } soak_store;
 
+struct soak_broker; /* brokers.h */
+
 typedef struct soak_options {
+    const struct soak_broker *broker;
     int stores[SOAK_STORES];
     double minutes;    /* of publishing, over all stores; 0: no more than the messages take */
     uint64_t messages; /* on each store, at least; with minutes 0: exactly */
@@ -103,6 +106,7 @@ typedef enum soak_victim {
 /* Of this program alone, for both runs. */
 typedef struct soak_servers {
     server_own broker;
+    server_kind broker_kind;
     server_own database; /* PostgreSQL or Redis, if the run is on it */
     server_kind database_kind;
     int has_database;
@@ -161,9 +165,6 @@ void soak_leave(void);
 void soak_topology_open(soak_run *run);
 void soak_topology_close(soak_run *run,
                          int keep); /* keep: its directory stays, under another name */
-
-/* Where the process of a role takes messages from, or where a relay brings them. */
-void soak_topology_url(char url[SOAK_URL], const soak_run *run, soak_role role, int declare);
 
 /* The names of the effects of first and second consumers (effect.h). */
 extern const char *const soak_effect_names[2];

@@ -3,8 +3,7 @@
  *
  * This process has no store and no transport open, for it forks. It reads in the counters how far
  * the others are, and looks into the stores only when the killing is over. */
-#include "soak.h"
-
+#include "brokers.h"
 #include "support/base/sanitizer.h"
 
 #include <stdio.h>
@@ -26,11 +25,11 @@ enum {
     LOOK_MS = 500
 };
 
-/* The first python3 there is or Debian's own: the one that has pika becomes the script. */
-static const char with_pika[] =
-    "for python in python3 /usr/bin/python3; do"
-    " ! \"$python\" -c 'import pika' 2>/dev/null || exec \"$python\" -B \"$@\"; done;"
-    " echo 'no python3 has pika; dev/setup test installs it' >&2; exit 1";
+/* The first python3 there is or Debian's own: the one that has the module becomes the script. */
+static const char with_module[] =
+    "module=$1; shift; for python in python3 /usr/bin/python3; do"
+    " ! \"$python\" -c \"import $module\" 2>/dev/null || exec \"$python\" -B \"$@\"; done;"
+    " echo \"no python3 has $module; dev/setup test installs it\" >&2; exit 1";
 
 typedef struct supervisor {
     soak_run *run;
@@ -50,18 +49,22 @@ typedef struct script {
     const char *output; /* a file in the run's directory */
 } script;
 
-/* NAME.py BOARD BROKER STORE OUTPUT SEED */
+/* NAME.py COUNTERS BROKER URL STORE OUTPUT SEED PROGRAM POISON */
 static int become_script(void *context)
 {
     const script *s = context;
+    const soak_broker *broker = s->run->options->broker;
     char path[SCRATCH_PATH], counters[SCRATCH_PATH], output[SCRATCH_PATH], seed[SOAK_TEXT];
     soak_print(path, sizeof path, "%s/tests/soak/%s.py", SEMEL_SOURCE_DIR, s->name);
     soak_print(seed, sizeof seed, "%u", s->run->options->seed);
     scratch_file(counters, &s->run->directory, "counters");
     scratch_file(output, &s->run->directory, s->output);
     soak_leave();
-    execl("/bin/sh", "sh", "-c", with_pika, "sh", path, counters, s->run->servers->broker.at.url,
-          soak_store_name(s->run->store), output, seed, (char *)NULL);
+    execl("/bin/sh", "sh", "-c", with_module, "sh", broker->client ? "sys" : broker->python_module,
+          path, counters, broker->name, s->run->servers->broker.at.url,
+          soak_store_name(s->run->store), output, seed,
+          broker->client ? SEMEL_BINARY_DIR "/semel-soak" : "", broker->uncounted ? "0" : "1",
+          (char *)NULL);
     process_give_up(__FILE__, __LINE__, "/bin/sh");
 }
 
@@ -73,11 +76,15 @@ static pid_t start_script(const soak_run *run, const char *name, const char *out
 
 static void start_foreigner(soak_run *run)
 {
+    const soak_broker *broker = run->options->broker;
     int64_t deadline = process_now_ms() + READY_MS;
-    run->foreigner = start_script(run, "consume", "foreign");
+    char name[SOAK_TEXT];
+    soak_print(name, sizeof name, "consume_%s", broker->name);
+    run->foreigner = broker->client ? process_start(soak_client_consume, run)
+                                    : start_script(run, name, "foreign");
     while (!atomic_load(&run->counters->ready)) {
         if (process_now_ms() > deadline || soak_interrupted)
-            soak_die("tests/soak/consume.py is not ready");
+            soak_die("the foreign consumer is not ready");
         process_nap();
     }
 }
@@ -107,14 +114,18 @@ static void start_slot(soak_slot *slot)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* A slot beyond what the broker allows stays empty. */
 static void start_slots(soak_run *run)
 {
     for (unsigned i = 0; i < SOAK_SLOTS; i++) {
-        run->slots[i] = (soak_slot){.run = run,
-                                    .role = (soak_role)(i / SOAK_SLOTS_EACH),
-                                    .number = i % SOAK_SLOTS_EACH + 1,
-                                    .index = i};
-        start_slot(&run->slots[i]);
+        soak_slot *slot = &run->slots[i];
+        *slot = (soak_slot){.run = run,
+                            .role = (soak_role)(i / SOAK_SLOTS_EACH),
+                            .number = i % SOAK_SLOTS_EACH + 1,
+                            .index = i};
+        unsigned processes = run->options->broker->processes[slot->role];
+        if (!processes || slot->number <= processes)
+            start_slot(slot);
     }
 }
 
@@ -152,6 +163,8 @@ static void tell_again(const soak_slot *slot)
 static void look_after(soak_slot *slot)
 {
     int status = 0;
+    if (!slot->pid)
+        return;
     if (slot->told == SIGTERM)
         tell_again(slot);
     if (waitpid(slot->pid, &status, WNOHANG) == slot->pid) {
@@ -171,23 +184,28 @@ static int has_ended(pid_t pid)
 }
 
 /* A process that is told to stop finishes what it works on, and ends. */
+static void stop_slot(soak_slot *slot)
+{
+    while (!has_ended(slot->pid) && process_now_ms() - slot->told_ms < LEAVE_MS) {
+        tell_again(slot);
+        process_nap();
+    }
+    judge_end(slot, process_wait(slot->pid, LEAVE_MS));
+    slot->pid = 0;
+}
+
 static void stop_slots(soak_run *run)
 {
     for (unsigned i = 0; i < SOAK_SLOTS; i++) {
         soak_slot *slot = &run->slots[i];
         slot->told = slot->told ? slot->told : SIGTERM;
         slot->told_ms = process_now_ms();
-        kill(slot->pid, SIGTERM);
+        if (slot->pid)
+            kill(slot->pid, SIGTERM);
     }
-    for (unsigned i = 0; i < SOAK_SLOTS; i++) {
-        soak_slot *slot = &run->slots[i];
-        while (!has_ended(slot->pid) && process_now_ms() - slot->told_ms < LEAVE_MS) {
-            tell_again(slot);
-            process_nap();
-        }
-        judge_end(slot, process_wait(slot->pid, LEAVE_MS));
-        slot->pid = 0;
-    }
+    for (unsigned i = 0; i < SOAK_SLOTS; i++)
+        if (run->slots[i].pid)
+            stop_slot(&run->slots[i]);
 }
 
 static void end_at_once(pid_t *pid)

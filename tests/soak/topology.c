@@ -1,16 +1,8 @@
-/* The tables, exchanges and queues of a run.
- *
- *     exchange "in"   -> queue "ordered": quorum, one active consumer at a time; topics ordered.#
- *                     -> queue "free":    classic, all consumers take from it;   topics free.#
- *     exchange "out"  -> queue "second":  one active consumer; all topics
- *                     -> queue "foreign": declared by consume.py
- *
- * All names have the store's in front, so that two runs can have one broker. Queues are declared
- * here, before any process starts; the processes of the run only check them. */
-#include "soak.h"
-
+/* The tables and queues of a run; brokers.h says which queues there are. All names have the store's
+ * in front, so that two runs can have one broker. Queues are declared here, before any process
+ * starts; the processes of the run only check them. */
+#include "brokers.h"
 #include "support/inspect/inspect_store.h"
-#include "support/servers/rabbitmq/broker.h"
 
 #include <fcntl.h>
 #include <semel/semel.h>
@@ -24,32 +16,6 @@
 enum { COUNT_DEADLINE_MS = 120000 };
 
 /* --- names ------------------------------------------------------------------------------------ */
-
-static const struct place {
-    const char *exchange, *queue, *settings;
-    const char *types[SOAK_STORES]; /* of the queue: the second one has another in each run */
-} places[SOAK_ROLES] = {
-    [SOAK_ORDERED] = {"in",
-                      "ordered",
-                      "&bind=ordered.%23&single_active=yes",
-                      {"quorum", "quorum", "quorum"}},
-    [SOAK_FREE] = {"in", "free", "&bind=free.%23", {"classic", "classic", "classic"}},
-    [SOAK_RELAY] = {.exchange = "out"},
-    [SOAK_SECOND] = {"out", "second", "&single_active=yes", {"classic", "quorum", "classic"}},
-};
-
-void soak_topology_url(char url[SOAK_URL], const soak_run *run, soak_role role, int declare)
-{
-    const char *name = soak_store_name(run->store);
-    const struct place *at = &places[role];
-    char queue[SOAK_URL / 2] = "";
-    if (at->queue)
-        soak_print(queue, sizeof queue, "&queue=%s.%s&type=%s&prefetch=200%s", name, at->queue,
-                   at->types[run->store], at->settings);
-    soak_print(url, SOAK_URL, "%s?exchange=%s.%s%s&heartbeat=10&name=soak-%s&declare=%s",
-               run->servers->broker.at.url, name, at->exchange, queue, soak_role_names[role],
-               declare ? "yes" : "check");
-}
 
 const char *const soak_effect_names[2] = {"effect", "mirrored"};
 
@@ -91,24 +57,27 @@ static void build_queue(const soak_run *run, soak_role role)
     semel_transport *transport;
     semel_delivery none;
     size_t count;
-    soak_topology_url(url, run, role, 1);
+    run->options->broker->url(url, run, role, 1);
     PROCESS_REQUIRE_OK(semel_transport_open(&transport, url, NULL, &err), &err);
     if (role != SOAK_RELAY)
         PROCESS_REQUIRE_OK(semel_transport_receive(transport, &none, 1, &count, 0, &err), &err);
     semel_transport_close(transport);
 }
 
-/* In a process of its own: no store may be open in the one that forks all the others. A queue that
- * is not synced may be gone after a crash, see broker.h. */
+/* In a process of its own: no store may be open in the one that forks all the others. */
 static int build(void *context)
 {
     const soak_run *run = context;
+    const soak_broker *broker = run->options->broker;
     soak_leave();
     build_store(run, 0);
     build_store(run, 1);
+    if (broker->prepare)
+        broker->prepare(run);
     for (unsigned role = 0; role < SOAK_ROLES; role++)
         build_queue(run, (soak_role)role);
-    broker_sync(&run->servers->broker.at);
+    if (broker->declared)
+        broker->declared(run);
     return PROCESS_OK;
 }
 
@@ -157,17 +126,10 @@ void soak_topology_close(soak_run *run, int keep)
 static int count_queues(void *context)
 {
     const soak_run *run = context;
-    static const char *const names[] = {"ordered", "free", "second", "foreign"};
-    int64_t all = 0;
     soak_leave();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char queue[SOAK_TEXT];
-        soak_print(queue, sizeof queue, "%s.%s", soak_store_name(run->store), names[i]);
-        int64_t count = broker_count(&run->servers->broker.at, queue);
-        PROCESS_REQUIRE(count >= 0);
-        all += count;
-    }
-    atomic_store(&run->counters->queued, all);
+    int64_t count = run->options->broker->queued(run);
+    PROCESS_REQUIRE(count >= 0);
+    atomic_store(&run->counters->queued, count);
     return PROCESS_OK;
 }
 

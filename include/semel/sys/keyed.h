@@ -1,6 +1,6 @@
 /* The keyed driver table: what a database without SQL must do to carry semel. For authors of
  * backends; KEYED.md in semel's documentation is a guide, and examples/own_keyed/liststore.c in its
- * sources is a complete store in less than 200 lines.
+ * sources is a complete store in less than 150 lines.
  *
  * The database keeps records, each in a space and with a key, and can do one thing well: write a
  * few records if each of them is still as the writer expects. The layer above (src/store/keyed)
@@ -32,6 +32,7 @@
 #define SEMEL_SYS_KEYED_H
 
 #include <semel/sys/store.h>
+#include <string.h>
 
 SEMEL_BEGIN_DECLS
 
@@ -64,7 +65,7 @@ typedef struct semel_keyed_record {
     uint64_t guard;
     int64_t until_ms;
     semel_bytes value;
-    semel_bytes body; /* data NULL: none, or it was not asked for */
+    semel_bytes body; /* data NULL: none. Where it is not asked for a driver may leave it out */
 } semel_keyed_record;
 
 typedef enum semel_keyed_kind {
@@ -131,10 +132,10 @@ typedef struct semel_keyed_driver {
 
     /* The time of the database, which is the same one for all of its clients and does not jump, and
      * by how much it may be wrong. Asked for every message: no round trip, except for the first
-     * calls. semel_keyed_clock helps. */
+     * calls. semel_keyed_clock helps. NULL, without SHARED: the clock of this process. */
     semel_status (*now)(void *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err);
 
-    semel_durability (*durability)(const void *store);
+    semel_durability (*durability)(const void *store); /* NULL: SEMEL_DURABLE_NOT */
 
     /* Gives the sink the records with these keys, in any order; missing ones are not reported. What
      * an apply() wrote that returned before the call is seen. */
@@ -182,6 +183,40 @@ typedef struct semel_keyed_driver {
 } semel_keyed_driver;
 
 #define SEMEL_KEYED_WATCHED "r/"
+
+/* --- for drivers that look at records themselves ---------------------------------------------- */
+
+/* The order of spaces and keys: below 0, 0 or above. */
+static inline int semel_keyed_compare(semel_bytes one, semel_bytes other)
+{
+    size_t common = one.len < other.len ? one.len : other.len;
+    int order = common ? memcmp(one.data, other.data, common) : 0;
+    return order ? order : (one.len > other.len) - (one.len < other.len);
+}
+
+/* Does a change find what it expects? `there` is the record with its space and key, or NULL. */
+static inline int semel_keyed_holds(const semel_keyed_change *change,
+                                    const semel_keyed_record *there)
+{
+    if (change->expect == SEMEL_EXPECT_ABSENT || !there)
+        return change->expect == SEMEL_EXPECT_ABSENT && !there;
+    if (change->expect == SEMEL_EXPECT_VERSION)
+        return !memcmp(there->version, change->expected_version, SEMEL_KEYED_VERSION_LEN);
+    return there->guard == change->expected_guard &&
+           (!change->live_at_ms || there->until_ms > change->live_at_ms);
+}
+
+/* Is a record in a range, of which it may be one of many? */
+static inline int semel_keyed_covers(const semel_keyed_range *range,
+                                     const semel_keyed_record *record)
+{
+    int way = range->descending ? -1 : 1;
+    return !semel_keyed_compare(record->space, range->space) &&
+           (!range->after.len || way * semel_keyed_compare(record->key, range->after) > 0) &&
+           (!range->until.len || way * semel_keyed_compare(record->key, range->until) < 0);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Opens a store on a driver of the application's own. The driver's open() gets `argument`. The
  * driver is static: what is made of it is kept by its address, until the process ends. */

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { NOT_FOUND = 404, PRECONDITION_FAILED = 406 }; /* AMQP's reply codes */
+/* AMQP's reply codes; other transports say the same. */
+enum { NOT_FOUND = 404, PRECONDITION_FAILED = 406 };
 
 static const char declares[] = "declare=yes";
 
@@ -36,6 +37,10 @@ static const char *name_missing(region *memory, const queue_config *queue)
 {
     const char *name = doctor_url_parameter(memory, queue->url, "queue");
     const char *exchange = doctor_url_parameter(memory, queue->url, "exchange");
+    const char *stream = doctor_url_parameter(memory, queue->url, "stream");
+    const char *group = doctor_url_parameter(memory, queue->url, "group");
+    if (stream && group)
+        return region_printf(memory, "group \"%s\" of stream \"%s\"", group, stream);
     return name && exchange
                ? region_printf(memory, "queue \"%s\" or exchange \"%s\"", name, exchange)
            : name     ? region_printf(memory, "queue \"%s\"", name)
@@ -53,7 +58,10 @@ static void find_missing(doctor *d, const queue_config *queue)
     else
         doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_ERROR,
                     region_printf(&d->memory, "add declare=yes to queues.%s.url, or declare the %s",
-                                  queue->name, *what == 'e' ? "exchange" : "queue"),
+                                  queue->name,
+                                  *what == 'e'   ? "exchange"
+                                  : *what == 'g' ? "group"
+                                                 : "queue"),
                     "%s does not exist on %s", what, host);
 }
 

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { NOT_FOUND = 404 }; /* AMQP's reply code */
+enum { NOT_FOUND = 404 }; /* AMQP's reply code; other transports say the same */
 
 /* A broker that could not be reached: it is not tried again for its next queue. */
 struct queue_outage {
@@ -19,9 +19,23 @@ struct queue_outage {
     const char *why;
 };
 
-static int is_amqp(const char *url)
+/* A kind of queue that can be asked: the parameter of its URL that receivers need. */
+typedef struct queue_kind {
+    const char *scheme; /* or the beginning of several */
+    const char *parameter;
+    const char *without; /* what to say if it is not there */
+} queue_kind;
+
+static const queue_kind *kind_of(const char *url)
 {
-    return strncmp(url, "amqp://", 7) == 0 || strncmp(url, "amqps://", 8) == 0;
+    static const queue_kind kinds[] = {
+        {"amqp", "queue", "its URL names an exchange, and no queue"},
+        {"redis", "group", "its URL names a stream, and no group that reads it"},
+        {"valkey", "group", "its URL names a stream, and no group that reads it"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(url, kinds[i].scheme, strlen(kinds[i].scheme)) == 0 && strstr(url, "://"))
+            return &kinds[i];
+    return NULL;
 }
 
 static int is_named(const char *parameter, size_t len, const char *name)
@@ -102,10 +116,11 @@ queue_depth queue_depth_of(queue_depths *all, const queue_config *queue)
     region *memory = &all->tool->memory;
     semel_error err = {0};
     uint64_t ready = 0;
-    if (!is_amqp(queue->url))
+    const queue_kind *kind = kind_of(queue->url);
+    if (!kind)
         return unknown(all, queue, CLI_OK, "a queue of this kind cannot be asked from here");
-    if (!doctor_url_parameter(memory, queue->url, "queue"))
-        return unknown(all, queue, CLI_OK, "its URL names an exchange, and no queue");
+    if (!doctor_url_parameter(memory, queue->url, kind->parameter))
+        return unknown(all, queue, CLI_OK, kind->without);
     const char *broker = broker_of(memory, queue->url);
     const char *outage = known_outage(all, broker);
     if (outage)

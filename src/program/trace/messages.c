@@ -90,7 +90,10 @@ void tracer_on_start(void *context, const semel_start *start,
 /* Of a queue: what the registry of OpenTelemetry calls its broker. */
 static const char *system_of(const char *scheme)
 {
-    return strncmp(scheme, "amqp", 4) == 0 ? "rabbitmq" : "semel";
+    if (strncmp(scheme, "amqp", 4) == 0)
+        return "rabbitmq";
+    return strncmp(scheme, "redis", 5) == 0 || strncmp(scheme, "valkey", 6) == 0 ? "redis"
+                                                                                 : "semel";
 }
 
 static const char *system_of_queue(const config *all, const char *queue)

@@ -112,7 +112,7 @@ static semel_status find_clock(const finding_run *run, semel_error *err)
 
 static semel_status find_durability(const finding_run *run, semel_error *err)
 {
-    switch (run->store->driver->durability(run->store->state)) {
+    switch (keyed_durability(run->store)) {
     case SEMEL_DURABLE_POWER:
         return find(run, SEMEL_SEVERITY_OK, "durability", "a commit survives a power failure", "",
                     err);

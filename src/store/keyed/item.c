@@ -17,7 +17,15 @@ enum {
     MESSAGE_TIME
 };
 
-enum { ITEM_ATTEMPTS = 1, ITEM_REFUSALS, ITEM_CAPTURED, ITEM_DUE, ITEM_SENT, ITEM_ERROR };
+enum {
+    ITEM_ATTEMPTS = 1,
+    ITEM_REFUSALS,
+    ITEM_CAPTURED,
+    ITEM_DUE,
+    ITEM_SENT,
+    ITEM_ERROR,
+    ITEM_PREVIOUS
+};
 
 enum { HEADERS_LEN = 4 }; /* before headers and body: the length of the headers */
 
@@ -131,13 +139,17 @@ static int take_field(keyed_item *out, const fields_reader *at, mem_arena *arena
         return 1;
     case ITEM_ERROR:
         return take_text(&out->error, at, arena);
+    case ITEM_PREVIOUS:
+        out->previous = fields_int_of(at);
+        return 1;
     default:
         return keyed_message_take(&out->message, at, arena);
     }
 }
 
-static semel_status refuse_damaged(const keyed_item *item, const char *why, semel_error *err)
+static semel_status refuse_damaged(keyed_item *item, const char *why, semel_error *err)
 {
+    item->damaged = 1;
     return semel_fail(err, SEMEL_ESTORE, "message %lld of the outbox is damaged: %s",
                       (long long)item->number, why);
 }
@@ -184,6 +196,7 @@ int keyed_item_value(semel_bytes *out, mem_arena *arena, const keyed_item *item)
     fields_int(&writer, ITEM_CAPTURED, item->captured_ms);
     fields_int(&writer, ITEM_DUE, item->due_ms);
     fields_int(&writer, ITEM_SENT, item->sent_ms);
+    fields_int(&writer, ITEM_PREVIOUS, item->previous);
     fields_text(&writer, ITEM_ERROR, item->error);
     keyed_message_write(&writer, &item->message);
     return fields_end(out, &writer);

@@ -37,12 +37,14 @@ typedef struct keyed_item {
     int64_t captured_ms;
     int64_t due_ms; /* when it may be sent, if there is no lease */
     int64_t sent_ms;
+    int64_t previous;  /* the message of its group that was put before it; 0: it was the first */
     const char *error; /* never NULL */
+    int damaged;       /* it is read as far as that was possible */
     semel_message message;
 } keyed_item;
 
 /* Reads a record of o/. With `contents` also headers and body. ESTORE if it is damaged, with a text
- * that names the message. */
+ * that names the message; `out` has what could be read. */
 semel_status keyed_item_read(keyed_item *out, const semel_keyed_record *record, int64_t scope,
                              int contents, mem_arena *arena, semel_error *err);
 

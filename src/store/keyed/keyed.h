@@ -73,8 +73,9 @@ typedef struct keyed_store {
     void *state; /* the driver's */
     const semel_store_settings *settings;
     const semel_seam *seam;
-    hash_key hash; /* of tables in memory */
-    pid_t pid;     /* of the process that opened it: no unit begins in a child */
+    hash_key hash;     /* of tables in memory */
+    pid_t pid;         /* of the process that opened it: no unit begins in a child */
+    int64_t offset_ms; /* of a driver without a clock: from the steady clock to the time of day */
     atomic_uint_least64_t last_number;
     atomic_int layout_seen; /* the layout is the one that this library writes */
 
@@ -122,6 +123,7 @@ typedef struct keyed_rows {
     keyed_row *first, *last;
     size_t count;
     mem_arena *arena;
+    int without_bodies; /* bodies that a driver gives all the same are left */
 } keyed_rows;
 
 typedef struct keyed_unit keyed_unit;

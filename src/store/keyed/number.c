@@ -47,12 +47,22 @@ int64_t keyed_number_read(const unsigned char in[KEYED_NUMBER_LEN])
 static atomic_int_least64_t no_skew;
 atomic_int_least64_t *keyed_skew_ms = &no_skew;
 
+/* Of the driver or, where it is this process alone that uses the database, of the process. */
+static semel_status read_clock(const keyed_store *store, int64_t *out_ms, uint32_t *error_ms,
+                               semel_error *err)
+{
+    if (store->driver->now)
+        return store->driver->now(store->state, out_ms, error_ms, err);
+    *out_ms = seam_steady_ms(store->seam) + store->offset_ms;
+    *error_ms = 0;
+    return SEMEL_OK;
+}
+
 semel_status keyed_now(keyed_store *store, int64_t *out_ms, uint32_t *error_ms, semel_error *err)
 {
     uint32_t ignored = 0;
     int64_t now_ms = 0;
-    semel_status status =
-        store->driver->now(store->state, &now_ms, error_ms ? error_ms : &ignored, err);
+    semel_status status = read_clock(store, &now_ms, error_ms ? error_ms : &ignored, err);
     if (!status)
         *out_ms = now_ms + atomic_load_explicit(keyed_skew_ms, memory_order_relaxed);
     return status;

@@ -58,6 +58,7 @@ semel_status keyed_open(void *store, const semel_keyed_driver *driver, const voi
     self->settings = settings;
     self->seam = settings->seam;
     self->pid = getpid();
+    self->offset_ms = seam_wall_ms(self->seam) - seam_steady_ms(self->seam);
     self->seam->random(self->seam->context, &self->hash, sizeof self->hash);
     self->state = mem_alloc(driver->store_size);
     if (!self->state || !keyed_claims_new(self))
@@ -187,7 +188,7 @@ semel_status keyed_store_now(void *store, int64_t *out_ms, semel_error *err)
 semel_durability keyed_durability(const void *store)
 {
     const keyed_store *self = store;
-    return self->driver->durability(self->state);
+    return self->driver->durability ? self->driver->durability(self->state) : SEMEL_DURABLE_NOT;
 }
 
 static int watch(void *store)

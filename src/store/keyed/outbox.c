@@ -15,6 +15,7 @@
  *       of each group that has one; no other
  *   I4  the entry's time is the end of the message's lease or, without a lease, the time at which
  *       the message is due: both are in its record
+ *   I5  a message of a group says which number was given in the group before its own
  *
  * Nothing is in front of the first message of a group as long as that is there, because numbers of
  * a group ascend. So "it is there" is the same as "it is the first", and an apply() that rests on
@@ -35,9 +36,17 @@
  *     time that the next one's record says, and expects that record's version; who changes a
  *     message that is not the first expects that the first is there. So one of them is refused, and
  *     is built anew
+ *   - one that puts, and one that scans the places meanwhile: a scan need not be a snapshot, and
+ *     may have seen the second of two new messages and not the first. So who leases a message
+ *     behind another one looks whether it follows that one, and who makes a message the first one
+ *     expects that the message before it is gone (I5); who takes a group for empty expects that of
+ *     the last number that was given
  *   - a relay whose lease is over: its settlement expects its token, which is another one as soon
  *     as somebody has leased the message. A settlement that is still on its way when its relay has
  *     given up is refused for the same reason, or is applied before
+ *
+ * A message that cannot be read, because something else has damaged its record, is neither leased
+ * nor removed. It stops its own group, and nothing else.
  *
  * A process that dies leaves nothing half done: what it has leased is leased until the lease ends.
  * An answer that is lost means, when messages were put, what the unit's marker says (settle.c);
@@ -211,6 +220,8 @@ semel_status outbox_get(outbox_items *out, keyed_store *store, int64_t scope,
         if (row)
             status =
                 keyed_item_read(&out->all[out->count++], &row->record, scope, contents, arena, err);
+        if (status == SEMEL_ESTORE)
+            status = SEMEL_OK;
     }
     return status;
 }

@@ -87,7 +87,7 @@ typedef struct outbox_items {
 } outbox_items;
 
 /* The messages with these numbers that are there, in the order of the numbers[], which need not be
- * sorted. */
+ * sorted. One that is damaged is among them, and says so: it must not hide the others. */
 semel_status outbox_get(outbox_items *out, keyed_store *store, int64_t scope,
                         const int64_t numbers[], size_t count, int contents, mem_arena *arena,
                         semel_error *err);

@@ -184,12 +184,16 @@ static semel_status number_group(plan *p, plan_group *group, semel_error *err)
 {
     enum { STEP = 1024 };
     semel_status status = SEMEL_OK;
-    int64_t least = 0;
-    if (group->group.there)
-        least = group->group.last + 1 + (int64_t)seam_random_below(p->store->seam, STEP);
-    for (plan_row *row = group->first; row && !status; row = row->next)
-        if (row->act == OUTBOX_PUT)
-            status = number_message(p, row, least, err);
+    int64_t previous = group->group.there ? group->group.last : 0, least = 0;
+    if (previous)
+        least = previous + 1 + (int64_t)seam_random_below(p->store->seam, STEP);
+    for (plan_row *row = group->first; row && !status; row = row->next) {
+        if (row->act != OUTBOX_PUT)
+            continue;
+        row->after.previous = previous;
+        status = number_message(p, row, least, err);
+        previous = row->after.number;
+    }
     return status;
 }
 
@@ -213,6 +217,31 @@ static semel_status check_message(plan *p, const keyed_item *item, semel_error *
     return SEMEL_OK;
 }
 
+/* A message that the scan of the group's places has not shown, and that may have been put meanwhile
+ * all the same. */
+static semel_status check_gone(plan *p, const plan_group *group, int64_t number, semel_error *err)
+{
+    keyed_space space = keyed_space_of('o', group->scope);
+    outbox_key key = outbox_key_number(number);
+    if (!number || plan_changed_row(group, number) ||
+        keyed_unit_find(p->unit, keyed_space_bytes(&space), outbox_key_bytes(&key)))
+        return SEMEL_OK; /* a change of it expects no less */
+    return add(p, 'o', group->scope, outbox_key_bytes(&key), SEMEL_KEYED_CHECK)
+               ? SEMEL_OK
+               : keyed_out_of_memory(err);
+}
+
+/* What was in front of the new first message has left, or is just leaving. */
+static semel_status check_front(plan *p, const plan_group *group, semel_error *err)
+{
+    const plan_row *row = plan_changed_row(group, group->new_head);
+    if (!group->changed || group->new_head == group->head)
+        return SEMEL_OK;
+    if (!group->new_head)
+        return check_gone(p, group, group->group.last, err);
+    return check_gone(p, group, row ? row->before.previous : group->new_item.previous, err);
+}
+
 static semel_status emit_heads(plan *p, const plan_group *group, semel_error *err)
 {
     const plan_row *head = plan_changed_row(group, group->head), *put = first_put(group);
@@ -229,6 +258,8 @@ static semel_status emit_heads(plan *p, const plan_group *group, semel_error *er
         status = check_message(p, &group->head_item, err);
     if (!status && group->new_head && !new_head && group->new_head != group->head)
         status = check_message(p, &group->new_item, err);
+    if (!status)
+        status = check_front(p, group, err);
     return status ? status : move_ready(p, before, after, err);
 }
 

@@ -103,7 +103,7 @@ static semel_status add_ready(lease_run *run, const keyed_row *entry, const outb
         remove_orphan(run, entry, number);
         return SEMEL_OK;
     }
-    if (keyed_item_wake_ms(item) != keyed_number_read(key) ||
+    if (item->damaged || keyed_item_wake_ms(item) != keyed_number_read(key) ||
         !keyed_item_is_due(item, run->now_ms, run->error_ms))
         return SEMEL_OK;
     return add_chain(run, entry, item, err);
@@ -202,6 +202,13 @@ static semel_status find_behind(lease_run *run, size_t *found, semel_error *err)
     return status;
 }
 
+/* A record from before there was such a link is in its place if it is not newer than what the group's
+ * record said before the scan. */
+static int follows(const keyed_item *item, const keyed_item *before, int64_t last)
+{
+    return item->previous ? item->previous == before->number : item->number <= last;
+}
+
 /* As far as they are due, without a gap. */
 static semel_status take_behind(lease_run *run, lease_chain *chain, const outbox_items *found,
                                 semel_error *err)
@@ -212,7 +219,8 @@ static semel_status take_behind(lease_run *run, lease_chain *chain, const outbox
     items[0] = chain->items[0];
     for (size_t i = 0; i < chain->behind_count; i++) {
         const keyed_item *item = outbox_items_find(found, chain->behind[i]);
-        if (!item || !keyed_item_is_due(item, run->now_ms, run->error_ms))
+        if (!item || item->damaged || !follows(item, &items[chain->count - 1], chain->last) ||
+            !keyed_item_is_due(item, run->now_ms, run->error_ms))
             break;
         items[chain->count++] = *item;
         run->count++;

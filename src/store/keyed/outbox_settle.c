@@ -29,7 +29,8 @@ static semel_status begin_run(settle_run *run, keyed_unit *unit, int64_t scope,
                : outbox_get(&run->found, unit->store, scope, numbers, count, 0, &unit->arena, err);
 }
 
-/* The message as the unit has it, in an intent that changes nothing yet. 0: it is not there. */
+/* The message as the unit has it, in an intent that changes nothing yet. 0: it is not there, or is
+ * damaged, so that nobody knows what belongs to it. */
 static int find_message(outbox_intent *out, const settle_run *run, int64_t number)
 {
     const outbox_intent *before = outbox_intended(run->unit, run->scope, number);
@@ -38,9 +39,9 @@ static int find_message(outbox_intent *out, const settle_run *run, int64_t numbe
         return 0;
     if (before)
         *out = *before;
-    else if (found)
+    else if (found && !found->damaged)
         *out = (outbox_intent){.act = OUTBOX_WRITE, .before = *found, .after = *found};
-    return before || found;
+    return before || (found && !found->damaged);
 }
 
 static int64_t *seqs_of(keyed_unit *unit, const semel_item_settlement settlements[], size_t count)

@@ -15,7 +15,7 @@ static int copy_bytes(semel_bytes *out, mem_arena *arena, semel_bytes from)
     return copy != NULL;
 }
 
-static keyed_row *copy_row(mem_arena *arena, const semel_keyed_record *record)
+static keyed_row *copy_row(mem_arena *arena, const semel_keyed_record *record, int body)
 {
     keyed_row *row = arena_alloc(arena, sizeof *row);
     if (!row)
@@ -25,7 +25,8 @@ static keyed_row *copy_row(mem_arena *arena, const semel_keyed_record *record)
     return copy_bytes(&row->record.space, arena, record->space) &&
                    copy_bytes(&row->record.key, arena, record->key) &&
                    copy_bytes(&row->record.value, arena, record->value) &&
-                   copy_bytes(&row->record.body, arena, record->body)
+                   copy_bytes(&row->record.body, arena,
+                              body ? record->body : (semel_bytes){NULL, 0})
                ? row
                : NULL;
 }
@@ -33,7 +34,7 @@ static keyed_row *copy_row(mem_arena *arena, const semel_keyed_record *record)
 semel_status keyed_keep_row(const semel_keyed_record *record, void *rows, semel_error *err)
 {
     keyed_rows *to = rows;
-    keyed_row *row = copy_row(to->arena, record);
+    keyed_row *row = copy_row(to->arena, record, !to->without_bodies);
     if (!row)
         return keyed_out_of_memory(err);
     if (to->last)
@@ -57,6 +58,7 @@ semel_status keyed_get_many(keyed_rows *out, keyed_store *store, semel_bytes spa
                             const semel_bytes keys[], size_t count, int bodies, semel_error *err)
 {
     semel_status status = SEMEL_OK;
+    out->without_bodies = !bodies;
     for (size_t at = 0; at < count && !status; at += KEYS_AT_ONCE) {
         size_t some = count - at < KEYS_AT_ONCE ? count - at : KEYS_AT_ONCE;
         status = store->driver->get(store->state, space, keys + at, some, bodies, keyed_keep_row,
@@ -78,6 +80,7 @@ semel_status keyed_get(keyed_row **out, keyed_store *store, mem_arena *arena, se
 semel_status keyed_scan(keyed_rows *out, keyed_store *store, const semel_keyed_range *range,
                         semel_error *err)
 {
+    out->without_bodies = !range->bodies;
     return store->driver->scan(store->state, range, keyed_keep_row, out, err);
 }
 

@@ -121,8 +121,9 @@ static semel_status check_driver(const semel_keyed_driver *driver, semel_error *
                           "the keyed driver is of version %u, this library knows version %d: build "
                           "the driver with this library's headers",
                           (unsigned)driver->version, SEMEL_KEYED_DRIVER_VERSION);
-    if (!driver->scheme || !driver->store_size || !driver->open || !driver->close || !driver->now ||
-        !driver->durability || !driver->get || !driver->apply || !driver->scan)
+    if (!driver->scheme || !driver->store_size || !driver->open || !driver->close || !driver->get ||
+        !driver->apply || !driver->scan ||
+        (!driver->now && (driver->abilities & SEMEL_KEYED_SHARED)))
         return semel_fail(err, SEMEL_EINVAL,
                           "%s: the keyed driver lacks a member that is not optional",
                           driver->scheme ? driver->scheme : "keyed driver");

@@ -157,7 +157,7 @@ static void write_request(redis_request *r, const plan *p)
     write_keys(r, p);
     redis_word_number(r, (int64_t)p->records);
     redis_word_z(r, p->wakes ? channel : "");
-    redis_word_z(r, r->durable && (p->store->at.sync || p->store->at.replicas) ? "1" : "");
+    redis_word_z(r, r->durable && redis_waits(&p->store->client) ? "1" : "");
     for (size_t i = 0; i < p->count; i++)
         if (p->changes[i].kind != SEMEL_KEYED_FOREIGN)
             write_change(r, &p->changes[i], p->index_of[i]);
@@ -235,31 +235,6 @@ static semel_status read_outcome(const plan *p, const redisReply *reply, semel_k
                   : semel_fail(err, SEMEL_ECONFLICT, "a record is not as it was expected to be");
 }
 
-/* The answer of WAIT is a number of replicas, that of WAITAOF has "on this server's disk" before
- * it. */
-static semel_status check_wait(const redis_store *store, const redisReply *reply, semel_error *err)
-{
-    long long here = 1, replicas = 0;
-    if (reply->type == REDIS_REPLY_ERROR)
-        return semel_fail(err, SEMEL_EUNKNOWN,
-                          "redis, writing: written, but it cannot be waited for: %.*s",
-                          (int)strcspn(reply->str, "\r\n"), reply->str);
-    if (reply->type == REDIS_REPLY_INTEGER) {
-        replicas = reply->integer;
-    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
-        here = reply->element[0]->integer;
-        replicas = reply->element[1]->integer;
-    }
-    if (here >= 1 && replicas >= (long long)store->at.replicas)
-        return SEMEL_OK;
-    return semel_fail(
-        err, SEMEL_EUNKNOWN,
-        "redis, writing: written, but not stored in time: %s, and %lld of %u replicas "
-        "have it",
-        here ? "it is on the server's disk" : "it is not on the server's disk", replicas,
-        store->at.replicas);
-}
-
 static semel_status check_sizes(const plan *p, semel_error *err)
 {
     uint64_t all = 0;
@@ -291,13 +266,13 @@ static semel_status send_plan(plan *p, semel_begin durability, semel_keyed_sink 
     redis_answer answer;
     semel_error waiting;
     write_request(&r, p);
-    semel_status status = redis_exchange(p->store, &r, &answer, err);
+    semel_status status = redis_exchange(&p->store->client, &r, &answer, err);
     if (status)
         return status;
     redis_learn_time(p->store, &answer, answer.replies[0]);
     status = read_outcome(p, answer.replies[0], sink, context, err);
     if ((!status || status == SEMEL_ECONFLICT) && answer.count > 1) {
-        semel_status stored = check_wait(p->store, answer.replies[1], &waiting);
+        semel_status stored = redis_check_wait(&p->store->client, answer.replies[1], &waiting);
         if (stored)
             status = semel_fail(err, stored, "%s", waiting.text);
     }

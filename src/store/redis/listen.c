@@ -20,12 +20,12 @@ static semel_status subscribe(redis_store *store, redis_link *link)
     redis_begin(&r, 2);
     redis_word_z(&r, "SUBSCRIBE");
     redis_word_z(&r, channel);
-    semel_status status = redis_talk(store, link, &r, &answer, NULL);
+    semel_status status = redis_talk(&store->client, link, &r, &answer, NULL);
     mem_free(r.bytes.bytes);
     if (status)
         return status;
     if (answer.replies[0]->type == REDIS_REPLY_ERROR)
-        status = redis_fail(answer.replies[0], r.doing, NULL);
+        status = redis_fail(&store->client, answer.replies[0], r.doing, NULL);
     redis_answer_free(&answer);
     return status;
 }
@@ -35,8 +35,8 @@ static void try_to_listen(redis_store *store)
     char host[256];
     uint32_t port;
     redis_link *link = NULL;
-    (void)redis_place(store, host, &port);
-    if (!redis_link_open(&link, store, host, port, wait_clock_ms() + CONNECT_MS, NULL) &&
+    (void)redis_place(&store->client, host, &port);
+    if (!redis_link_open(&link, &store->client, host, port, wait_clock_ms() + CONNECT_MS, NULL) &&
         subscribe(store, link)) {
         redis_link_close(link);
         link = NULL;

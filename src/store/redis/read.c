@@ -37,16 +37,16 @@ static void write_get(redis_request *r, redis_store *store, semel_bytes space, s
         redis_word_z(r, "b");
 }
 
-static semel_status show_found(semel_bytes space, const semel_bytes keys[],
-                               const redis_answer *answer, int bodies, semel_keyed_sink *sink,
-                               void *context, semel_error *err)
+static semel_status show_found(const redis_store *store, semel_bytes space,
+                               const semel_bytes keys[], const redis_answer *answer, int bodies,
+                               semel_keyed_sink *sink, void *context, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     size_t fields = bodies ? 3 : 2;
     for (size_t i = 0; !status && i < answer->count; i++) {
         const redisReply *reply = answer->replies[i];
         if (reply->type == REDIS_REPLY_ERROR)
-            status = redis_fail(reply, "reading", err);
+            status = redis_fail(&store->client, reply, "reading", err);
         else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != fields)
             status = damaged("reading", err);
         else if (reply->element[0]->type != REDIS_REPLY_NIL)
@@ -65,10 +65,10 @@ semel_status redis_get(void *state, semel_bytes space, const semel_bytes keys[],
         return SEMEL_OK;
     for (size_t i = 0; i < count; i++)
         write_get(&r, store, space, keys[i], bodies);
-    semel_status status = redis_exchange(store, &r, &answer, err);
+    semel_status status = redis_exchange(&store->client, &r, &answer, err);
     if (status)
         return status;
-    status = show_found(space, keys, &answer, bodies, sink, context, err);
+    status = show_found(store, space, keys, &answer, bodies, sink, context, err);
     redis_answer_free(&answer);
     return status;
 }
@@ -120,7 +120,7 @@ semel_status redis_scan(void *state, const semel_keyed_range *range, semel_keyed
     redis_request r = {.doing = "reading a range", .script = &store->scripts[SCRIPT_SCAN]};
     redis_answer answer;
     write_scan(&r, store, range);
-    semel_status status = redis_exchange(store, &r, &answer, err);
+    semel_status status = redis_exchange(&store->client, &r, &answer, err);
     if (status)
         return status;
     redis_learn_time(store, &answer, answer.replies[0]);
@@ -137,15 +137,16 @@ semel_status redis_count(void *state, semel_bytes space, uint64_t *out, semel_er
     redis_begin(&r, 2);
     redis_word_z(&r, "ZCARD");
     redis_index_word(store, &r, space);
-    semel_status status = redis_exchange(store, &r, &answer, err);
+    semel_status status = redis_exchange(&store->client, &r, &answer, err);
     if (status)
         return status;
     const redisReply *reply = answer.replies[0];
     if (reply->type == REDIS_REPLY_INTEGER)
         *out = (uint64_t)reply->integer;
     else
-        status = reply->type == REDIS_REPLY_ERROR ? redis_fail(reply, "counting", err)
-                                                  : damaged("counting", err);
+        status = reply->type == REDIS_REPLY_ERROR
+                     ? redis_fail(&store->client, reply, "counting", err)
+                     : damaged("counting", err);
     redis_answer_free(&answer);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "store/keyed/keyed.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CLOCK_ERROR_MAX_MS = 250 }; /* beyond that the server is asked */
@@ -13,28 +14,15 @@ enum { CLOCK_ERROR_MAX_MS = 250 }; /* beyond that the server is asked */
 
 static semel_status connect_for_pool(void **out, void *context, uint32_t wait_ms, semel_error *err)
 {
-    redis_store *store = context;
-    char host[256];
-    uint32_t port;
     redis_link *link = NULL;
-    uint64_t place = redis_place(store, host, &port);
-    semel_status status = redis_link_open(&link, store, host, port, wait_clock_ms() + wait_ms, err);
-    if (status) {
-        redis_place_reset(store); /* where another node may know who has the slot now */
-        return status;
-    }
-    link->place = place;
+    semel_status status = redis_link_open_here(&link, context, wait_clock_ms() + wait_ms, err);
     *out = link;
-    return SEMEL_OK;
+    return status;
 }
 
 static int is_alive(void *connection)
 {
-    redis_link *link = connection;
-    char host[256];
-    uint32_t port;
-    return link->place == redis_place(link->store, host, &port) &&
-           redis_socket_is_quiet(&link->socket);
+    return redis_link_is_alive(connection);
 }
 
 static void close_for_pool(void *connection)
@@ -44,6 +32,33 @@ static void close_for_pool(void *connection)
 
 static const pool_calls calls = {connect_for_pool, is_alive, close_for_pool};
 
+/* The client is the store's first member. */
+static semel_status take_link(redis_link **out, redis_client *client, semel_error *err)
+{
+    redis_store *store = (redis_store *)client;
+    void *taken = NULL;
+    semel_status status = pool_take(&taken, &store->connections, client->busy_ms, err);
+    *out = taken;
+    return status;
+}
+
+static void give_link(redis_client *client, redis_link *link, int usable)
+{
+    redis_store *store = (redis_store *)client;
+    pool_give(&store->connections, link, usable);
+}
+
+static const redis_links links = {take_link, give_link};
+
+static const redis_role role = {
+    .title = "redis",
+    .broken = SEMEL_ESTORE,
+    .page = "docs/REDIS.md",
+    .wrong_type = "; does another program use this namespace?",
+    .evicts = "it forgets markers when its memory is full, and then messages are handled twice",
+    .forgets = "what was committed",
+};
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static void close_redis(void *state)
@@ -51,25 +66,22 @@ static void close_redis(void *state)
     redis_store *store = state;
     redis_unwatch(store);
     pool_destroy(&store->connections);
-    SSL_CTX_free(store->tls);
+    redis_client_free(&store->client);
     arena_free(&store->arena);
-    pthread_mutex_destroy(&store->lock);
 }
 
 static semel_status start(redis_store *store, const char *url, semel_error *err)
 {
-    semel_status status = redis_address_read(&store->at, &store->arena, url, err);
+    semel_status status = redis_store_address_read(&store->at, &store->arena, url, err);
     if (!status)
-        status = redis_tls_prepare(&store->tls, &store->at, err);
+        status = redis_client_init(&store->client, &role, &links, &store->at.server, err);
     if (!status)
         status = redis_scripts_prepare(store, err);
     if (status)
         return status;
     (void)snprintf(store->prefix, sizeof store->prefix, "{%s}/", store->at.name);
     store->prefix_len = strlen(store->prefix);
-    (void)snprintf(store->host, sizeof store->host, "%s", store->at.host);
-    store->port = store->at.port;
-    status = pool_init(&store->connections, &calls, store, store->at.pool, err);
+    status = pool_init(&store->connections, &calls, &store->client, store->at.pool, err);
     return status ? status : redis_grade(store, err);
 }
 
@@ -78,9 +90,8 @@ static semel_status open_redis(void *state, const void *argument,
 {
     redis_store *store = state;
     store->settings = settings;
-    int error = pthread_mutex_init(&store->lock, NULL);
-    if (error)
-        return semel_fail(err, SEMEL_ENOMEM, "no lock for the store: %s", strerror(error));
+    store->client.busy_ms = settings->busy_ms;
+    store->client.answer_ms = settings->answer_ms;
     semel_status status = start(store, argument, err);
     if (status)
         close_redis(store);
@@ -89,17 +100,30 @@ static semel_status open_redis(void *state, const void *argument,
 
 /* --- time ------------------------------------------------------------------------------------- */
 
+void redis_learn_time(redis_store *store, const redis_answer *answer, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING)
+        return;
+    int64_t us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 +
+                 strtoll(reply->element[1]->str, NULL, 10);
+    pthread_mutex_lock(&store->client.lock);
+    semel_keyed_clock_learn(&store->clock, answer->sent_us, answer->heard_us, us, us + 1);
+    pthread_mutex_unlock(&store->client.lock);
+}
+
 static semel_status ask_time(redis_store *store, semel_error *err)
 {
     redis_request r = {.doing = "asking for the time"};
     redis_answer answer;
     redis_begin(&r, 1);
     redis_word_z(&r, "TIME");
-    semel_status status = redis_exchange(store, &r, &answer, err);
+    semel_status status = redis_exchange(&store->client, &r, &answer, err);
     if (status)
         return status;
     if (answer.replies[0]->type == REDIS_REPLY_ERROR)
-        status = redis_fail(answer.replies[0], r.doing, err);
+        status = redis_fail(&store->client, answer.replies[0], r.doing, err);
     else
         redis_learn_time(store, &answer, answer.replies[0]);
     redis_answer_free(&answer);
@@ -108,9 +132,9 @@ static semel_status ask_time(redis_store *store, semel_error *err)
 
 static int read_clock(redis_store *store, int64_t *out_ms, uint32_t *error_ms)
 {
-    pthread_mutex_lock(&store->lock);
+    pthread_mutex_lock(&store->client.lock);
     int known = semel_keyed_clock_read(&store->clock, redis_steady_us(), out_ms, error_ms);
-    pthread_mutex_unlock(&store->lock);
+    pthread_mutex_unlock(&store->client.lock);
     return known;
 }
 

@@ -26,8 +26,6 @@
  * script, so TIME in it is allowed. */
 #include "store/redis/redis.h"
 
-#include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
 
 /* KEYS: records, then indexes, then keys of commands.
@@ -226,20 +224,6 @@ static const char rights_text[] =
     "end\n"
     "return {}\n";
 
-static semel_status prepare(redis_script *script, const char *text, semel_error *err)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-    script->text = text;
-    if (EVP_Digest(text, strlen(text), digest, &len, EVP_sha1(), NULL) != 1 ||
-        len * 2 != REDIS_SHA_LEN)
-        return semel_fail(err, SEMEL_EUNSUPPORTED,
-                          "redis: this OpenSSL has no SHA-1, by which Redis names scripts");
-    for (unsigned i = 0; i < len; i++)
-        (void)snprintf(script->sha + 2 * (size_t)i, 3, "%02x", digest[i]);
-    return SEMEL_OK;
-}
-
 semel_status redis_scripts_prepare(redis_store *store, semel_error *err)
 {
     size_t first = strlen(apply_first), second = strlen(apply_second);
@@ -248,8 +232,8 @@ semel_status redis_scripts_prepare(redis_store *store, semel_error *err)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a script");
     memcpy(both, apply_first, first);
     memcpy(both + first, apply_second, second + 1);
-    semel_status status = prepare(&store->scripts[SCRIPT_APPLY], both, err);
+    semel_status status = redis_script_prepare(&store->scripts[SCRIPT_APPLY], both, err);
     if (!status)
-        status = prepare(&store->scripts[SCRIPT_SCAN], scan_text, err);
-    return status ? status : prepare(&store->scripts[SCRIPT_RIGHTS], rights_text, err);
+        status = redis_script_prepare(&store->scripts[SCRIPT_SCAN], scan_text, err);
+    return status ? status : redis_script_prepare(&store->scripts[SCRIPT_RIGHTS], rights_text, err);
 }

@@ -2,71 +2,44 @@
  *
  * Not among it is whatever the broker tells the publisher, such as a message that no queue takes:
  * it comes back, and counts as a failure. */
+#include "transport/common/losses.h"
 #include "transport/rabbitmq/address.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Since RabbitMQ 4.0 a quorum queue without a configured limit has this one. */
 enum { LIMIT_SINCE = 4, LIMIT_USUAL = 20 };
 
-enum { SENTENCE_ROOM = 640 };
-
-typedef struct text {
-    char *at;
-    size_t room;
-    size_t len;
-    int full; /* a line did not fit: nothing is added any more */
-} text;
-
-__attribute__((format(printf, 2, 3))) static void say(text *out, const char *format, ...)
-{
-    char line[SENTENCE_ROOM];
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    size_t need = (size_t)len + (out->len ? 1 : 0);
-    if (len < 0 || (size_t)len >= sizeof line || out->len + need >= out->room)
-        out->full = 1;
-    if (out->full)
-        return;
-    (void)snprintf(out->at + out->len, out->room - out->len, "%s%s", out->len ? "\n" : "", line);
-    out->len += need;
-}
-
-static void write_limit_loss(text *out, const rabbit_address *a, unsigned broker_major)
+static void write_limit_loss(losses *out, const rabbit_address *a, unsigned broker_major)
 {
     int64_t limit = a->delivery_limit;
     if (limit == RABBIT_LIMIT_UNSET && broker_major >= LIMIT_SINCE)
-        say(out,
+        losses_add(out,
             "queue %s: a broker of this version drops a message that came back more than %d times; "
             "name an exchange with dead_letter=, or declare the queue with delivery_limit=-1",
             a->queue, LIMIT_USUAL);
     else if (limit >= 0)
-        say(out,
+        losses_add(out,
             "queue %s: delivery_limit=%" PRId64
             ": it drops a message that came back more often; name "
             "an exchange with dead_letter=, or set delivery_limit=-1",
             a->queue, limit);
 }
 
-static void write_queue_losses(text *out, const rabbit_address *a, unsigned broker_major)
+static void write_queue_losses(losses *out, const rabbit_address *a, unsigned broker_major)
 {
     if (!a->durable)
-        say(out, "queue %s: durable=no: its messages are gone when the broker restarts", a->queue);
+        losses_add(out, "queue %s: durable=no: its messages are gone when the broker restarts", a->queue);
     if (a->quorum && !a->has_dead_letter)
         write_limit_loss(out, a, broker_major);
     if (!a->quorum && a->has_dead_letter)
-        say(out,
+        losses_add(out,
             "queue %s: dead_letter=%s: a classic queue republishes dead letters without confirms, "
             "and "
             "forgets them if that fails; type=quorum does not",
             a->queue, a->dead_letter);
     if (a->declare == RABBIT_TRUST)
-        say(out,
+        losses_add(out,
             "queue %s: declare=no: whether it is durable, and when it drops messages, was not "
             "checked",
             a->queue);
@@ -75,11 +48,9 @@ static void write_queue_losses(text *out, const rabbit_address *a, unsigned brok
 void rabbit_address_losses(char *out, size_t room, const rabbit_address *address,
                            unsigned broker_major)
 {
-    text sentences = {.at = out, .room = room};
-    if (room)
-        *out = 0;
+    losses sentences = losses_begin(out, room);
     if (address->queue[0])
         write_queue_losses(&sentences, address, broker_major);
     if (!address->persistent)
-        say(&sentences, "persistent=no: what is published is gone when the broker restarts");
+        losses_add(&sentences, "persistent=no: what is published is gone when the broker restarts");
 }

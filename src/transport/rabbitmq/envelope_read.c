@@ -17,10 +17,9 @@
  * Nothing of AMQP's is NUL-terminated: everything is copied by its length. */
 #include "transport/rabbitmq/envelope.h"
 
-#include "base/message.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "transport/common/event.h"
+#include "transport/common/structured.h"
 #include "transport/rabbitmq/envelope_fields.h"
 #include "transport/rabbitmq/envelope_value.h"
 
@@ -342,8 +341,6 @@ static void read_table(reading *r)
         r->message->headers = NULL;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
-
 semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_incoming *incoming)
 {
     reading r = {.arena = arena, .incoming = incoming};
@@ -360,5 +357,5 @@ semel_message *rabbit_envelope_read(mem_arena *arena, const rabbit_incoming *inc
     r.message->delivery = count_deliveries(&r);
     if (r.failed)
         return NULL;
-    return event_is_structured(r.message) ? event_read_structured(arena, r.message) : r.message;
+    return structured_read(arena, r.message);
 }

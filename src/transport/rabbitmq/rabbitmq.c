@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/wait.h"
+#include "transport/common/losses.h"
 #include "transport/rabbitmq/depth.h"
 #include "transport/rabbitmq/publisher.h"
 #include "transport/rabbitmq/receiver.h"
@@ -85,10 +86,7 @@ static void stop_tender(rabbit *self)
 
 static semel_status refuse_losses(const rabbit *self, semel_error *err)
 {
-    if (!self->losses[0] || self->address.allow_loss)
-        return SEMEL_OK;
-    return semel_fail(err, SEMEL_EINVAL, "messages could get lost: %.*s (loss=warn accepts that)",
-                      (int)strcspn(self->losses, "\n"), self->losses);
+    return losses_refuse(self->losses, self->address.allow_loss, err);
 }
 
 /* What the URL alone shows is refused before anything is touched; what depends on the broker,

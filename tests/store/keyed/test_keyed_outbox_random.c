@@ -1,5 +1,6 @@
 /* The keyed outbox under interference: before each write of one process others act, requests are
- * refused, their answers are lost, they arrive late. Whatever happens, the invariants of the design
+ * refused, their answers are lost, they arrive late; before each scan others act, and it shows only
+ * a part of what they wrote. Whatever happens, the invariants of the design
  * note (src/store/keyed/outbox.c) hold after each write, nothing is stuck, and nothing is sent that
  * an earlier message of its group is in front of. */
 #include "support/keyed/memory_adapter.h"
@@ -17,7 +18,7 @@
 #include <cmocka.h>
 #include <semel/test.h>
 
-enum { HANDLES = 3, LEASED_MAX = 64, LEASE_MS = 1000, GROUPS = 3, DEPTH_MAX = 2 };
+enum { HANDLES = 3, LEASED_MAX = 64, LEASE_MS = 1000, GROUPS = 3, DEPTH_MAX = 2, FRESH_MAX = 256 };
 
 typedef struct leased {
     size_t count;
@@ -45,6 +46,8 @@ typedef struct world {
     unsigned next[GROUPS + 1];     /* of the messages of each group */
     unsigned put, unknown, gone;   /* messages that were put, perhaps put, sent or removed */
     int64_t last_gone[GROUPS + 1]; /* the number of the last one that was sent */
+    unsigned char fresh[FRESH_MAX][SEMEL_KEYED_VERSION_LEN]; /* of the last write of others */
+    size_t fresh_count;
     char failure[640];
     semel_error err;
 } world;
@@ -301,6 +304,26 @@ static handle *idle_handle(world *w)
     return h->is_busy ? NULL : h;
 }
 
+static void note_fresh(void *context, const semel_keyed_change changes[], size_t count)
+{
+    world *w = context;
+    w->fresh_count = 0;
+    for (size_t i = 0; i < count && w->fresh_count < FRESH_MAX; i++)
+        if (w->depth && changes[i].kind == SEMEL_KEYED_WRITE)
+            memcpy(w->fresh[w->fresh_count++], changes[i].record.version, SEMEL_KEYED_VERSION_LEN);
+}
+
+/* The last write of the others may still be under way, for all that the process can know which they
+ * have interfered with: a part of it is there for its scans, and a part is not. */
+static int omits(void *context, const semel_keyed_record *record)
+{
+    world *w = context;
+    for (size_t i = 0; i < w->fresh_count && !w->depth; i++)
+        if (!memcmp(w->fresh[i], record->version, SEMEL_KEYED_VERSION_LEN))
+            return below(w, 2) == 0;
+    return 0;
+}
+
 static keyed_memory_fate before_call(void *context, keyed_memory_event *event)
 {
     world *w = context;
@@ -391,9 +414,11 @@ static unsigned drain(world *w)
 
 static void run_world(world *w, unsigned steps)
 {
-    const keyed_memory_hook hook = {.context = w, .before = before_call};
+    const keyed_memory_hook hook = {
+        .context = w, .before = before_call, .applied = note_fresh, .omits = omits};
     keyed_memory_set_hook(w->memory, &hook);
     for (unsigned i = 0; i < steps; i++) {
+        w->fresh_count = 0;
         act(w, &w->handles[below(w, HANDLES)]);
         semel_test_advance_ms(w->seam, below(w, w->leases_end ? 400 : 4));
         while (keyed_memory_in_flight(w->memory) && !below(w, 2))

@@ -238,8 +238,8 @@ static void in_a_cluster_of_two(void **state)
     OK(redis_case_write(c.store, "k"));
     OK(redis_case_write(other, "l"));
     assert_true(redis_case_has(other, "k") && redis_case_has(c.store, "l"));
-    assert_int_equal(c.store->port, other->port);
-    assert_int_equal(c.store->place + other->place, 1); /* one of them was told */
+    assert_int_equal(c.store->client.port, other->client.port);
+    assert_int_equal(c.store->client.place + other->client.place, 1); /* one of them was told */
     redis_case_disconnect(other);
     redis_case_disconnect(c.store);
     server_own_stop(&nodes[0]);

@@ -22,7 +22,8 @@
 enum {
     TRANSPORT_KEEPS = 1,         /* what was published is there after closing and opening again */
     TRANSPORT_COUNTS_TO_TWO = 2, /* message.delivery is 2 for every redelivery: more is not known */
-    TRANSPORT_SORTS_HEADERS = 4  /* a redelivery has its headers in the order of their names */
+    TRANSPORT_SORTS_HEADERS = 4, /* a redelivery has its headers in the order of their names */
+    TRANSPORT_DEPTH_OF_NEW = 8   /* depth does not count what was delivered and has come back */
 };
 
 enum { TRANSPORT_URL_ROOM = 512 };

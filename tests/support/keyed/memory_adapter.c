@@ -213,8 +213,14 @@ static int is_beyond(const semel_keyed_range *range, semel_bytes key)
 {
     if (!range->until.len)
         return 0;
-    int order = records_compare(key, range->until);
+    int order = semel_keyed_compare(key, range->until);
     return range->descending ? order <= 0 : order >= 0;
+}
+
+static int is_omitted(const keyed_memory *memory, const memory_node *node)
+{
+    const keyed_memory_hook *hook = &memory->options.hook;
+    return hook->omits && hook->omits(hook->context, &node->record);
 }
 
 static void collect(found *all, const keyed_memory *memory, const semel_keyed_range *range)
@@ -222,7 +228,7 @@ static void collect(found *all, const keyed_memory *memory, const semel_keyed_ra
     const memory_node *node =
         records_next(&memory->records, range->space, range->after, range->descending);
     while (node && all->count < range->limit && !is_beyond(range, node->record.key)) {
-        if (!memory_is_gone(memory, node))
+        if (!memory_is_gone(memory, node) && !is_omitted(memory, node))
             add(all, node, range->bodies);
         node = records_next(&memory->records, range->space, node->record.key, range->descending);
     }

@@ -55,6 +55,9 @@ typedef struct keyed_memory_hook {
     keyed_memory_fate (*before)(void *context, keyed_memory_event *event);
     /* The answer, as the caller is about to get it. */
     void (*after)(void *context, const keyed_memory_event *event, semel_status status);
+    /* 1: a scan does not show this record, as one that is no snapshot may not show what was written
+     * while it was under way. It must not use the database: its lock is held. */
+    int (*omits)(void *context, const semel_keyed_record *record);
     /* What was applied, late arrivals included, in the order in which it was. It must not use the
      * database: its lock is held. */
     void (*applied)(void *context, const semel_keyed_change changes[], size_t count);

@@ -54,8 +54,8 @@ static int is_malformed(const semel_keyed_change changes[], size_t count)
             return 1;
         for (size_t j = 0; j < i; j++)
             if (changes[j].kind != SEMEL_KEYED_FOREIGN &&
-                !records_compare(changes[j].record.space, one->record.space) &&
-                !records_compare(changes[j].record.key, one->record.key))
+                !semel_keyed_compare(changes[j].record.space, one->record.space) &&
+                !semel_keyed_compare(changes[j].record.key, one->record.key))
                 return 1;
     }
     return 0;
@@ -320,8 +320,8 @@ static void tell_refused(semel_keyed_change changes[], size_t count,
         changes[i].refused = 0;
         for (size_t j = 0; j < event->count; j++)
             if (event->changes[j].refused && changes[i].kind != SEMEL_KEYED_FOREIGN &&
-                !records_compare(changes[i].record.space, event->changes[j].record.space) &&
-                !records_compare(changes[i].record.key, event->changes[j].record.key))
+                !semel_keyed_compare(changes[i].record.space, event->changes[j].record.space) &&
+                !semel_keyed_compare(changes[i].record.key, event->changes[j].record.key))
                 changes[i].refused = 1;
     }
 }

@@ -5,17 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int records_compare(semel_bytes one, semel_bytes other)
-{
-    size_t common = one.len < other.len ? one.len : other.len;
-    int order = common ? memcmp(one.data, other.data, common) : 0;
-    return order ? order : (one.len > other.len) - (one.len < other.len);
-}
-
 static int compare_place(const memory_node *node, semel_bytes space, semel_bytes key)
 {
-    int order = records_compare(space, node->record.space);
-    return order ? order : records_compare(key, node->record.key);
+    int order = semel_keyed_compare(space, node->record.space);
+    return order ? order : semel_keyed_compare(key, node->record.key);
 }
 
 memory_node *records_find(const memory_records *records, semel_bytes space, semel_bytes key)
@@ -33,12 +26,12 @@ memory_node *records_find(const memory_records *records, semel_bytes space, seme
 /* Is the node on the side of the place that is read? */
 static int is_ahead(const memory_node *node, semel_bytes space, semel_bytes key, int descending)
 {
-    int order = records_compare(space, node->record.space);
+    int order = semel_keyed_compare(space, node->record.space);
     if (order)
         return descending ? order > 0 : order < 0;
     if (!key.len)
         return 1;
-    order = records_compare(key, node->record.key);
+    order = semel_keyed_compare(key, node->record.key);
     return descending ? order > 0 : order < 0;
 }
 
@@ -52,7 +45,7 @@ memory_node *records_next(const memory_records *records, semel_bytes space, seme
             best = at;
         at = (ahead != 0) == (descending != 0) ? at->right : at->left;
     }
-    return best && !records_compare(best->record.space, space) ? best : NULL;
+    return best && !semel_keyed_compare(best->record.space, space) ? best : NULL;
 }
 
 /* --- the tree --------------------------------------------------------------------------------- */

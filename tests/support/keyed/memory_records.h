@@ -31,6 +31,4 @@ void records_write(memory_records *records, const semel_keyed_record *record, in
 void records_remove(memory_records *records, semel_bytes space, semel_bytes key);
 void records_clear(memory_records *records);
 
-int records_compare(semel_bytes one, semel_bytes other); /* a prefix is before what it begins */
-
 #endif

@@ -43,12 +43,14 @@ void server_print(char *out, size_t room, const char *format, ...)
 
 static const server_type rabbitmq = {.name = "rabbitmq", .scheme = "amqp", .prefix = "RABBITMQ"};
 static const server_type kafka = {.name = "kafka", .scheme = "kafka", .prefix = "KAFKA"};
+static const server_type nats = {.name = "nats", .scheme = "nats", .prefix = "NATS"};
 
 static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &server_postgres,
                                                        [SERVER_MARIADB] = &server_mariadb,
                                                        [SERVER_REDIS] = &server_redis,
                                                        [SERVER_DYNAMODB] = &server_dynamodb,
                                                        [SERVER_RABBITMQ] = &rabbitmq,
+                                                       [SERVER_NATS] = &nats,
                                                        [SERVER_KAFKA] = &kafka};
 
 /* --- URLs ------------------------------------------------------------------------------------- */
@@ -174,7 +176,7 @@ void server_entry(char *out, size_t room, const server_place *where, const char 
     FILE *file = fopen(where->state, "re");
     if (!file)
         server_die("no %s: ctest starts the servers, or: dev/servers start %s postgres mariadb "
-                   "redis dynamodb rabbitmq",
+                   "redis dynamodb rabbitmq nats",
                    where->state, where->state);
     server_print(wanted, sizeof wanted, "%s_%s=", types[where->kind]->prefix, name);
     while (fgets(line, sizeof line, file) && strncmp(line, wanted, strlen(wanted)) != 0)

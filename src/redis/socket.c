@@ -5,10 +5,11 @@
  * TLS verifies the certificate and the host's name, against the system's authorities unless the URL
  * names a file. OpenSSL writes without MSG_NOSIGNAL, so SIGPIPE is kept from the
  * thread meanwhile. */
-#include "store/redis/socket.h"
+#include "redis/socket.h"
 
 #include "base/sigpipe.h"
 #include "base/wait.h"
+#include "redis/client.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -218,12 +219,14 @@ static int shake_hands(redis_socket *s, int64_t until_ms)
     }
 }
 
-static semel_status start_tls(redis_socket *s, const redis_address *at, SSL_CTX *context,
-                              const char *host, uint32_t port, int64_t until_ms, semel_error *err)
+static semel_status start_tls(redis_socket *s, const redis_client *client, const char *host,
+                              uint32_t port, int64_t until_ms, semel_error *err)
 {
+    const redis_role *role = client->role;
+    int verify = client->at->verify;
     sigpipe_guard guard;
-    s->tls = SSL_new(context);
-    if (!s->tls || SSL_set_fd(s->tls, s->fd) != 1 || !name_peer(s->tls, host, at->verify))
+    s->tls = SSL_new(client->tls);
+    if (!s->tls || SSL_set_fd(s->tls, s->fd) != 1 || !name_peer(s->tls, host, verify))
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a TLS connection");
     sigpipe_guard_up(&guard, 1);
     int connected = shake_hands(s, until_ms);
@@ -231,14 +234,14 @@ static semel_status start_tls(redis_socket *s, const redis_address *at, SSL_CTX 
     if (connected)
         return SEMEL_OK;
     long verdict = SSL_get_verify_result(s->tls);
-    if (at->verify && verdict != X509_V_OK)
-        return semel_fail(err, SEMEL_ESTORE,
-                          "redis: the certificate of %s:%u is not to be trusted: %s; is it signed "
+    if (verify && verdict != X509_V_OK)
+        return semel_fail(err, role->broken,
+                          "%s: the certificate of %s:%u is not to be trusted: %s; is it signed "
                           "by one of ca=, and for this host name?",
-                          host, port, X509_verify_cert_error_string(verdict));
+                          role->title, host, port, X509_verify_cert_error_string(verdict));
     return semel_fail(err, SEMEL_EUNAVAILABLE,
-                      "redis: no TLS with %s:%u: %s; does it speak TLS at this port?", host, port,
-                      s->why);
+                      "%s: no TLS with %s:%u: %s; does it speak TLS at this port?", role->title,
+                      host, port, s->why);
 }
 
 /* From here on recv() without MSG_DONTWAIT waits, and nothing else. */
@@ -250,22 +253,25 @@ static void block(int fd)
         (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_CTX *tls,
-                               const char *host, uint32_t port, int64_t until_ms, semel_error *err)
+semel_status redis_socket_open(redis_socket *out, const redis_client *client, const char *host,
+                               uint32_t port, int64_t until_ms, semel_error *err)
 {
+    const redis_address *at = client->at;
+    const char *title = client->role->title;
     memset(out, 0, sizeof *out);
     out->fd = -1;
     if (at->socket ? !connect_by_path(out, at->socket, until_ms)
                    : !connect_by_name(out, host, port, until_ms)) {
         if (at->socket)
-            return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s: %s",
+            return semel_fail(err, SEMEL_EUNAVAILABLE, "%s: cannot connect to %s: %s", title,
                               at->socket, out->why);
-        return semel_fail(err, SEMEL_EUNAVAILABLE, "redis: cannot connect to %s:%u: %s", host, port,
-                          out->why);
+        return semel_fail(err, SEMEL_EUNAVAILABLE, "%s: cannot connect to %s:%u: %s", title, host,
+                          port, out->why);
     }
-    if (!tls)
+    if (!client->tls)
         block(out->fd);
-    semel_status status = tls ? start_tls(out, at, tls, host, port, until_ms, err) : SEMEL_OK;
+    semel_status status =
+        client->tls ? start_tls(out, client, host, port, until_ms, err) : SEMEL_OK;
     if (status)
         redis_socket_close(out);
     return status;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""consume.py BOARD BROKER STORE OUTPUT SEED: the foreign consumer of semel-soak, which has no inbox.
+"""consume_rabbitmq.py COUNTERS BROKER URL STORE OUTPUT ...: the foreign consumer of semel-soak, which has no inbox.
 
 It has a queue of its own at the exchange that the relays send to, and writes a line "BODY ID" for each delivery, in
 the order of their arrival. A delivery is acknowledged when its line has been written; so one that it was killed over
@@ -37,8 +37,8 @@ def consume(connection, store, file, counters):
 
 
 def main():
-    counters, broker, store, output, _ = sys.argv[1:]
-    parameters = pika.URLParameters(broker)
+    counters, _, url, store, output = sys.argv[1:6]
+    parameters = pika.URLParameters(url)
     parameters.heartbeat = 10
     parameters.socket_timeout = parameters.stack_timeout = 5
     with open(output, "a") as file:

@@ -1,5 +1,5 @@
 /* A connection: opened, logged in, and what comes from it cut into replies by hiredis. */
-#include "store/redis/redis.h"
+#include "redis/client.h"
 
 #include "base/wait.h"
 
@@ -48,9 +48,9 @@ int redis_link_reply(redis_link *link, redisReply **out, int64_t until_ms)
 
 /* --- the login -------------------------------------------------------------------------------- */
 
-static void write_login(redis_request *r, const redis_store *store)
+static void write_login(redis_request *r, const redis_client *client)
 {
-    const redis_address *at = &store->at;
+    const redis_address *at = client->at;
     if (at->password) {
         redis_begin(r, at->user ? 3 : 2);
         redis_word_z(r, "AUTH");
@@ -70,53 +70,79 @@ static void write_login(redis_request *r, const redis_store *store)
 }
 
 /* A name is a courtesy, and some services refuse it; what comes before must work. */
-static semel_status check_login(const redis_answer *answer, semel_error *err)
+static semel_status check_login(const redis_client *client, const redis_answer *answer,
+                                semel_error *err)
 {
     for (size_t i = 0; i + 1 < answer->count; i++)
         if (answer->replies[i]->type == REDIS_REPLY_ERROR)
-            return redis_fail(answer->replies[i], "logging in", err);
+            return redis_fail(client, answer->replies[i], "logging in", err);
     const redisReply *last = answer->replies[answer->count - 1];
     if (redis_is_error(last, "NOAUTH"))
-        return redis_fail(last, "logging in", err);
+        return redis_fail(client, last, "logging in", err);
     return SEMEL_OK;
 }
 
-static semel_status log_in(redis_store *store, redis_link *link, semel_error *err)
+static semel_status log_in(redis_client *client, redis_link *link, semel_error *err)
 {
     redis_request login = {.doing = "logging in"};
     redis_answer answer;
-    write_login(&login, store);
-    semel_status status = redis_talk(store, link, &login, &answer, err);
+    write_login(&login, client);
+    semel_status status = redis_talk(client, link, &login, &answer, err);
     text_buffer *bytes = &login.bytes;
     if (bytes->bytes) /* a password was in it */
         OPENSSL_cleanse(bytes->bytes, bytes->capacity);
     mem_free(bytes->bytes);
     if (status)
         return status == SEMEL_EUNKNOWN ? SEMEL_EUNAVAILABLE : status;
-    status = check_login(&answer, err);
+    status = check_login(client, &answer, err);
     redis_answer_free(&answer);
     return status;
 }
 
-semel_status redis_link_open(redis_link **out, redis_store *store, const char *host, uint32_t port,
-                             int64_t until_ms, semel_error *err)
+semel_status redis_link_open(redis_link **out, redis_client *client, const char *host,
+                             uint32_t port, int64_t until_ms, semel_error *err)
 {
     redis_link *link = mem_alloc(sizeof *link);
     if (!link)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
-    link->store = store;
+    link->client = client;
     link->socket.fd = -1;
     link->reader = redisReaderCreate();
-    int64_t most = wait_clock_ms() + store->at.connect_ms;
+    int64_t most = wait_clock_ms() + client->at->connect_ms;
     semel_status status = link->reader
-                              ? redis_socket_open(&link->socket, &store->at, store->tls, host, port,
+                              ? redis_socket_open(&link->socket, client, host, port,
                                                   until_ms < most ? until_ms : most, err)
                               : semel_fail(err, SEMEL_ENOMEM, "out of memory for a connection");
     if (!status)
-        status = log_in(store, link, err);
+        status = log_in(client, link, err);
     if (status)
         redis_link_close(link);
     else
         *out = link;
     return status;
+}
+
+semel_status redis_link_open_here(redis_link **out, redis_client *client, int64_t until_ms,
+                                  semel_error *err)
+{
+    char host[256];
+    uint32_t port;
+    redis_link *link = NULL;
+    uint64_t place = redis_place(client, host, &port);
+    semel_status status = redis_link_open(&link, client, host, port, until_ms, err);
+    if (status) {
+        redis_place_reset(client); /* where another node may know who has the slot now */
+        return status;
+    }
+    link->place = place;
+    *out = link;
+    return SEMEL_OK;
+}
+
+int redis_link_is_alive(redis_link *link)
+{
+    char host[256];
+    uint32_t port;
+    return link->place == redis_place(link->client, host, &port) &&
+           redis_socket_is_quiet(&link->socket);
 }

@@ -1,8 +1,8 @@
 /* A connection's bytes: TCP, a socket of this host, or TLS, all with deadlines. */
-#ifndef SEMEL_STORE_REDIS_SOCKET_H
-#define SEMEL_STORE_REDIS_SOCKET_H
+#ifndef SEMEL_REDIS_SOCKET_H
+#define SEMEL_REDIS_SOCKET_H
 
-#include "store/redis/address.h"
+#include "redis/address.h"
 
 #include <openssl/ssl.h>
 #include <sys/uio.h>
@@ -17,9 +17,10 @@ typedef struct redis_socket {
 /* What TLS needs, read once. NULL in *out if the URL asks for none. */
 semel_status redis_tls_prepare(SSL_CTX **out, const redis_address *at, semel_error *err);
 
-/* EUNAVAILABLE: worth another attempt. ESTORE: the certificate is not to be trusted. */
-semel_status redis_socket_open(redis_socket *out, const redis_address *at, SSL_CTX *tls,
-                               const char *host, uint32_t port, int64_t until_ms, semel_error *err);
+/* EUNAVAILABLE: worth another attempt. The role's `broken`: the certificate is not to be trusted. */
+typedef struct redis_client redis_client;
+semel_status redis_socket_open(redis_socket *out, const redis_client *client, const char *host,
+                               uint32_t port, int64_t until_ms, semel_error *err);
 void redis_socket_close(redis_socket *s);
 
 /* All of it: 1. 0: not all of it went out, so the server cannot carry out the last command. *left:

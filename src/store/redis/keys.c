@@ -1,4 +1,4 @@
-/* Requests as bytes, and keys and records as words of them. */
+/* Keys and records as words of requests. */
 #include "store/redis/redis.h"
 
 #include <inttypes.h>
@@ -7,62 +7,6 @@
 #include <string.h>
 
 #define UNTIL_ZERO ((uint64_t)1 << 63) /* added, so that digits are in order below zero, too */
-
-/* --- words ------------------------------------------------------------------------------------ */
-
-static void write_count(text_buffer *out, char mark, size_t count)
-{
-    char line[32];
-    size_t at = sizeof line;
-    line[--at] = '\n';
-    line[--at] = '\r';
-    do
-        line[--at] = (char)('0' + count % 10);
-    while (count /= 10);
-    line[--at] = mark;
-    text_append(out, line + at, sizeof line - at);
-}
-
-void redis_begin(redis_request *r, size_t arguments)
-{
-    write_count(&r->bytes, '*', arguments);
-    r->replies++;
-}
-
-void redis_word_len(redis_request *r, size_t len)
-{
-    write_count(&r->bytes, '$', len);
-    r->arguments++;
-}
-
-void redis_word_part(redis_request *r, const void *data, size_t len)
-{
-    text_append(&r->bytes, data, len);
-}
-
-void redis_word_end(redis_request *r)
-{
-    text_append(&r->bytes, "\r\n", 2);
-}
-
-void redis_word(redis_request *r, const void *data, size_t len)
-{
-    redis_word_len(r, len);
-    redis_word_part(r, data, len);
-    redis_word_end(r);
-}
-
-void redis_word_z(redis_request *r, const char *text)
-{
-    redis_word(r, text, strlen(text));
-}
-
-void redis_word_number(redis_request *r, int64_t number)
-{
-    char digits[32];
-    int len = snprintf(digits, sizeof digits, "%" PRId64, number);
-    redis_word(r, digits, (size_t)len);
-}
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -137,11 +81,4 @@ semel_status redis_head_read(semel_keyed_record *out, const redisReply *head, se
     /* hiredis ends it with a NUL */
     out->until_ms = (int64_t)(strtoull(head->str + REDIS_HEAD_FIXED, NULL, 10) - UNTIL_ZERO);
     return SEMEL_OK;
-}
-
-semel_bytes redis_reply_bytes(const redisReply *reply)
-{
-    if (reply->type != REDIS_REPLY_STRING)
-        return (semel_bytes){NULL, 0};
-    return (semel_bytes){reply->str, reply->len};
 }

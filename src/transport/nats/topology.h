@@ -1,0 +1,29 @@
+/* Stream and consumer: made or checked, as the URL says; and what they may lose. */
+#ifndef SEMEL_TRANSPORT_NATS_TOPOLOGY_H
+#define SEMEL_TRANSPORT_NATS_TOPOLOGY_H
+
+#include "transport/nats/address.h"
+
+#include <nats/nats.h>
+#include <semel/store.h>
+
+enum { JET_LOSSES_ROOM = 2048 };
+
+/* What the server says of them. */
+typedef struct jet_facts {
+    semel_durability durability; /* of a confirmed message */
+    uint32_t hold_ms;            /* the time after which an unsettled delivery comes again */
+    uint32_t batch_max;          /* deliveries of one request; 0: any number */
+    uint32_t expires_max_ms;     /* the longest time a request may wait; 0: any */
+    char losses[JET_LOSSES_ROOM];
+} jet_facts;
+
+/* With each new connection: what is missing was perhaps deleted meanwhile, or is there at last. */
+semel_status jet_topology(jet_facts *out, const jet_address *address, natsConnection *connection,
+                          semel_error *err);
+
+/* How many messages the consumer has not been given yet. */
+semel_status jet_topology_depth(uint64_t *ready, const jet_address *address,
+                                natsConnection *connection, semel_error *err);
+
+#endif
