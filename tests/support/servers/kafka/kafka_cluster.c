@@ -179,7 +179,7 @@ static rd_kafka_headers_t *headers_of(const kafka_cluster_record *record)
 }
 
 static rd_kafka_resp_err_t hand_over(rd_kafka_t *client, const char *topic,
-                                const kafka_cluster_record *record)
+                                     const kafka_cluster_record *record)
 {
     rd_kafka_headers_t *headers = headers_of(record);
     void *value = (void *)(uintptr_t)record->value; /* copied */

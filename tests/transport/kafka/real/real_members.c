@@ -54,9 +54,8 @@ static int again(member *me, semel_status status)
 
 static void open_store(member *me)
 {
-    semel_inbox_options inbox = {.size = sizeof inbox,
-                                 .mode = SEMEL_TRANSACTION,
-                                 .attempts_max = MEMBERS_ATTEMPTS_MAX};
+    semel_inbox_options inbox = {
+        .size = sizeof inbox, .mode = SEMEL_TRANSACTION, .attempts_max = MEMBERS_ATTEMPTS_MAX};
     const store_place *place = &me->all->place;
     while (again(me, semel_store_open(&me->store, place->url, NULL, &me->err)))
         continue;
@@ -73,14 +72,13 @@ static void open_consumer(member *me)
                                       .backoff_ms = 50,
                                       .backoff_max_ms = 500,
                                       .order = SEMEL_ORDER_GROUP};
-    while (again(me, real_stopping_open(&me->transport, me->all->url,
-                                        &shared->stop_wanted[me->number],
-                                        &shared->held[me->number], &me->err)))
+    while (
+        again(me, real_stopping_open(&me->transport, me->all->url, &shared->stop_wanted[me->number],
+                                     &shared->held[me->number], &me->err)))
         continue;
     semel_route route = {"order.*", me->inbox, handle, me};
     PROCESS_REQUIRE_OK(
-        semel_consumer_open(&me->consumer, me->transport, &route, 1, &options, &me->err),
-        &me->err);
+        semel_consumer_open(&me->consumer, me->transport, &route, 1, &options, &me->err), &me->err);
 }
 
 static int consume(void *context)

@@ -13,8 +13,8 @@
 enum { MEMBERS_MAX = 4, MEMBERS_ATTEMPTS_MAX = 3 };
 
 typedef struct members_shared {
-    atomic_int stop_wanted[MEMBERS_MAX]; /* as real_stopping_open() has it */
-    atomic_uint held[MEMBERS_MAX];       /* deliveries of processes that were stopped so */
+    atomic_int stop_wanted[MEMBERS_MAX];      /* as real_stopping_open() has it */
+    atomic_uint held[MEMBERS_MAX];            /* deliveries of processes that were stopped so */
     atomic_uint troubles[SEMEL_EHANDLER + 1]; /* that were waited out, by status */
     atomic_int end;
 } members_shared;

@@ -167,7 +167,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        all_arrives_over_crashes_of_the_broker, setup, teardown)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(all_arrives_over_crashes_of_the_broker, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
