@@ -7,10 +7,16 @@
 #ifdef SEMEL_WITH_RABBITMQ
 extern const soak_broker soak_rabbitmq;
 #endif
+#ifdef SEMEL_WITH_KAFKA
+extern const soak_broker soak_kafka;
+#endif
 
 static const soak_broker *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
     &soak_rabbitmq,
+#endif
+#ifdef SEMEL_WITH_KAFKA
+    &soak_kafka,
 #endif
     NULL};
 

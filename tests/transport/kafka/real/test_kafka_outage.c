@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { PARTITIONS = 4, KEYS = 16, CONSUMERS = 2, CRASHES = 3, LOAD = 800, BATCH = 40 };
+enum { PARTITIONS = 4, KEYS = 16, CONSUMERS = 2, CRASHES = 2, LOAD = 800, BATCH = 40 };
 
 typedef struct sender {
     store_place place; /* of the outbox */
