@@ -104,7 +104,7 @@ format_kafka() {
     (become_java kafka.tools.StorageTool format --cluster-id "$id" --config "$home/server.properties")
 }
 
-# It says so when it accepts connections, after it has read what it had stored.
+# It says so when it accepts connections, after it has read what it had stored. On a busy machine that takes long.
 starts_kafka() { grep -c 'Kafka Server started' "$home/log" || true; }
 kafka_answers_or_died() { [ "$(starts_kafka)" != "$started" ] || are_gone "$pid"; }
 
@@ -114,7 +114,7 @@ launch_kafka() {
     (become_java kafka.Kafka "$home/server.properties") &
     pid=$!
     echo "$pid" >"$home/launched"
-    within "$START_S" kafka_answers_or_died && ! are_gone "$pid" && return 0
+    within $((2 * START_S)) kafka_answers_or_died && ! are_gone "$pid" && return 0
     crash_kafka
     return 1
 }

@@ -1,6 +1,7 @@
 #include "real_kit.h"
 
 #include "support/base/check.h"
+#include "support/process/process.h"
 #include "support/servers/server_internal.h"
 
 #include <signal.h>
@@ -110,6 +111,14 @@ unsigned real_topic_total(const real_topic *t)
 int64_t real_topic_progress(const real_topic *t)
 {
     return kafka_cluster_progress(t->servers, t->group, t->topic, t->partitions);
+}
+
+void real_topic_wait(const real_topic *t, int64_t progress)
+{
+    int64_t deadline = process_now_ms() + REAL_PATIENCE_MS, now;
+    while ((now = real_topic_progress(t)) != progress)
+        if (process_now_ms() > deadline)
+            fail_msg("the group has committed %lld of %lld", (long long)now, (long long)progress);
 }
 
 /* --- a transport that stops its process ------------------------------------------------------- */

@@ -208,6 +208,9 @@ void members_finish(members *m, unsigned poisoned)
     sights seen = {.topic = m->topic};
     static const char *const none[] = {NULL};
     unsigned total = real_topic_total(m->topic);
+    int64_t end = kafka_cluster_end(m->topic->servers, m->topic->topic, m->topic->partitions);
+    assert_true(end >= total + poisoned); /* a relay may have sent one twice */
+    real_topic_wait(m->topic, end);
     atomic_store(&m->shared->end, 1);
     for (unsigned i = 0; i < m->count; i++)
         assert_int_equal(process_wait(m->pids[i], REAL_PATIENCE_MS), PROCESS_OK);
@@ -215,7 +218,4 @@ void members_finish(members *m, unsigned poisoned)
     assert_int_equal(seen.wrong, 0);
     assert_int_equal(seen.all, total);
     assert_int_equal(inspect_store(&m->place, none).dead, poisoned);
-    int64_t end = kafka_cluster_end(m->topic->servers, m->topic->topic, m->topic->partitions);
-    assert_true(end >= total + poisoned); /* a relay may have sent one twice */
-    assert_int_equal(real_topic_progress(m->topic), end);
 }

@@ -89,8 +89,8 @@ static void what_kcat_produces_is_received(void **state)
     assert_string_equal(message->headers[0].name, "colour");
     BYTES_EQUAL(semel_str("green"), message->headers[0].value);
     acknowledge(transport, &delivery);
+    real_topic_wait(t, 1);
     semel_transport_close(transport);
-    assert_int_equal(real_topic_progress(t), 1);
 }
 
 /* A key and nothing else: what most producers write. */
