@@ -145,10 +145,29 @@ static void accept_record(kafka_receiver *self, rd_kafka_message_t *record)
         fail_thread(self, RD_KAFKA_RESP_ERR__FAIL, "receiving", "out of memory for a message");
 }
 
+/* So many may come without going beyond a bound, whatever partition they are of; one in any case, or
+ * nobody would serve the client. */
+static size_t room_for(kafka_receiver *self)
+{
+    size_t least = AT_ONCE;
+    pthread_mutex_lock(&self->lock);
+    for (size_t i = 0; i < self->partition_count; i++) {
+        const kafka_partition *one = self->partitions[i];
+        if (!one || !one->assignment || one->is_paused)
+            continue;
+        size_t room = one->window.unsettled < self->address->prefetch
+                          ? self->address->prefetch - one->window.unsettled
+                          : 1;
+        least = room < least ? room : least;
+    }
+    pthread_mutex_unlock(&self->lock);
+    return least;
+}
+
 static size_t poll_records(kafka_receiver *self, rd_kafka_message_t *records[], int wait_ms)
 {
-    size_t count = 0;
-    while (count < AT_ONCE) {
+    size_t count = 0, max = room_for(self);
+    while (count < max) {
         records[count] = rd_kafka_consumer_poll(self->client.handle, count ? 0 : wait_ms);
         if (!records[count])
             break;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_MS = 5000, DAY_MS = 86400000 };
+enum { CONFIG_MS = 2000, DAY_MS = 86400000 };
 
 /* --- topics ----------------------------------------------------------------------------------- */
 

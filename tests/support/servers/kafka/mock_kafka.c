@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { METADATA = 3 }; /* a kind of request */
 enum { BROKERS_DEFAULT = 3, BROKERS_MAX = 16, ERRORS_MAX = 1000, LINE_ROOM = 512, NAME_ROOM = 256 };
 
 static rd_kafka_resp_err_t push_errors(rd_kafka_mock_cluster_t *cluster, int key, int code,
@@ -86,6 +87,8 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "no mock cluster of %d brokers\n", brokers);
         return 1;
     }
+    /* Below version 4 a question about a topic cannot ask not to make it. */
+    (void)rd_kafka_mock_set_apiversion(cluster, METADATA, 0, 4);
     printf("%s\n", rd_kafka_mock_cluster_bootstraps(cluster));
     (void)fflush(stdout);
     obey_all(cluster);

@@ -1,0 +1,282 @@
+/* Receiving from Kafka: bounds, dead letters, redeliveries that are counted across processes, and
+ * partitions that go to another consumer. On librdkafka's mock cluster. */
+#include "support/conformance/conformance_transport.h"
+#include "support/process/process.h"
+#include "support/servers/kafka/kafka_mock.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WAIT_MS = 60000, TURN_MS = 100 };
+
+static kafka_mock mock;
+static char url[MOCK_URL_ROOM];
+static semel_transport *first, *second;
+
+static int teardown(void **state)
+{
+    (void)state;
+    semel_transport_close(first);
+    semel_transport_close(second);
+    first = second = NULL;
+    return 0;
+}
+
+static semel_transport *open_transport(const char *at)
+{
+    semel_transport *out = NULL;
+    OK(semel_transport_open(&out, at, NULL, &last_error));
+    return out;
+}
+
+static void publish_ids(semel_transport *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char id[32], group[32];
+        semel_publish_result result;
+        (void)snprintf(id, sizeof id, "%zu", i);
+        (void)snprintf(group, sizeof group, "g-%zu", i % 7);
+        semel_message message = text_message(id, "10 EUR");
+        const semel_message *pointer = &message;
+        message.group = group;
+        OK(semel_transport_publish(&result, to, &pointer, 1, WAIT_MS, &last_error));
+        assert_int_equal(result, SEMEL_PUBLISH_CONFIRMED);
+    }
+}
+
+static void take_from(semel_transport *from, semel_delivery out[], size_t count)
+{
+    int64_t until = process_now_ms() + WAIT_MS;
+    for (size_t have = 0, got; have < count; have += got) {
+        assert_true(process_now_ms() < until);
+        OK(semel_transport_receive(from, out + have, count - have, &got, TURN_MS, &last_error));
+    }
+}
+
+static void settle_one(semel_transport *at, uint64_t tag, semel_verdict verdict)
+{
+    semel_delivery_settlement one = {tag, verdict, 0};
+    OK(semel_transport_settle(at, &one, 1, &last_error));
+}
+
+/* --- bounds ----------------------------------------------------------------------------------- */
+
+static void no_more_is_fetched_than_the_bound_and_all_comes_in_the_end(void **state)
+{
+    enum { BOUND = 10, ALL = 60 };
+    semel_delivery out[ALL];
+    size_t got;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "prefetch=10");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, BOUND);
+    OK(semel_transport_receive(first, out + BOUND, ALL, &got, 1000, &last_error));
+    assert_in_range(got, 0, 1); /* the thread takes one more to serve its client */
+    for (size_t done = 0, have = BOUND + got; done < ALL; done++) {
+        settle_one(first, out[done].tag, SEMEL_VERDICT_ACK);
+        assert_int_equal(out[done].position, done);
+        if (done + 1 == have && have < ALL) {
+            take_from(first, out + have, 1);
+            have++;
+        }
+    }
+}
+
+/* A message that stays unsettled holds the others up only when they are too far ahead. */
+static void what_is_unfinished_holds_its_partition_up_within_bounds(void **state)
+{
+    enum { AHEAD = 20, ALL = 40 };
+    semel_delivery stuck, out;
+    size_t got = 1, came = 1;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "prefetch=5&ahead=20");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, &stuck, 1);
+    while (got) {
+        OK(semel_transport_receive(first, &out, 1, &got, 2000, &last_error));
+        if (got)
+            settle_one(first, out.tag, SEMEL_VERDICT_ACK);
+        came += got;
+    }
+    assert_in_range(came, AHEAD, AHEAD + 5);
+    settle_one(first, stuck.tag, SEMEL_VERDICT_ACK);
+    for (; came < ALL; came++) {
+        take_from(first, &out, 1);
+        settle_one(first, out.tag, SEMEL_VERDICT_ACK);
+    }
+}
+
+/* --- dead letters ----------------------------------------------------------------------------- */
+
+static void what_is_rejected_is_copied_and_then_done(void **state)
+{
+    char dead_url[MOCK_URL_ROOM], dead[MOCK_SERVERS_ROOM], parameters[MOCK_SERVERS_ROOM + 8];
+    char from[MOCK_SERVERS_ROOM + 8], topic[MOCK_SERVERS_ROOM];
+    semel_delivery out;
+    size_t got;
+    (void)state;
+    kafka_mock_fresh(dead_url, &mock, 1, "");
+    kafka_mock_topic(dead, dead_url);
+    (void)snprintf(parameters, sizeof parameters, "dead=%s", dead);
+    kafka_mock_fresh(url, &mock, 1, parameters);
+    kafka_mock_topic(topic, url);
+    first = open_transport(url);
+    publish_ids(first, 1);
+    take_from(first, &out, 1);
+    settle_one(first, out.tag, SEMEL_VERDICT_REJECT);
+    second = open_transport(dead_url);
+    take_from(second, &out, 1);
+    BYTES_EQUAL(semel_str("0"), out.message->id);
+    (void)snprintf(from, sizeof from, "%s/0/0", topic);
+    BYTES_EQUAL(semel_str(from), semel_message_header(out.message, "semel-dead-from"));
+    semel_transport_close(first);
+    first = open_transport(url);
+    OK(semel_transport_receive(first, &out, 1, &got, 8000, &last_error));
+    assert_int_equal(got, 0);
+}
+
+/* --- a message that kills its process --------------------------------------------------------- */
+
+static int take_and_die(void *context)
+{
+    uint32_t *delivery = context;
+    semel_transport *own = NULL;
+    semel_delivery out;
+    semel_error err;
+    size_t got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    PROCESS_REQUIRE_OK(semel_transport_open(&own, url, NULL, &err), &err);
+    while (!got && process_now_ms() < until)
+        PROCESS_REQUIRE_OK(semel_transport_receive(own, &out, 1, &got, TURN_MS, &err), &err);
+    PROCESS_REQUIRE(got == 1);
+    *delivery = out.message->delivery;
+    (void)kill(getpid(), SIGKILL);
+    return PROCESS_OK;
+}
+
+static void deliveries_are_counted_across_processes_that_die(void **state)
+{
+    uint32_t *delivery = process_share(sizeof *delivery);
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, 1);
+    for (uint32_t time = 1; time <= 3; time++) {
+        assert_int_equal(process_wait(process_start(take_and_die, delivery), WAIT_MS),
+                         PROCESS_KILLED + SIGKILL);
+        assert_int_equal(*delivery, time);
+    }
+    process_unshare(delivery, sizeof *delivery);
+}
+
+/* --- partitions that go to another ------------------------------------------------------------ */
+
+static int is_revoked(semel_transport *at, uint64_t tag)
+{
+    const semel_transport_driver *driver = semel_transport_driver_of(at);
+    return driver->revoked(semel_transport_state(at, driver), tag);
+}
+
+/* The first member has all of them out; then a second one joins. Until each message was received by
+ * the second, or is still the first one's. */
+static void hand_over(const char *parameters)
+{
+    enum { PARTITIONS = 2, ALL = 20 };
+    semel_delivery out[ALL], again[ALL];
+    size_t got, came = 0, revoked = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    kafka_mock_fresh(url, &mock, PARTITIONS, parameters);
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, ALL);
+    second = open_transport(url);
+    while (!came && process_now_ms() < until)
+        OK(semel_transport_receive(second, again, ALL, &came, TURN_MS, &last_error));
+    assert_true(came > 0);
+    for (size_t i = 0; i < ALL; i++)
+        if (strcmp(out[i].partition, again[0].partition) == 0)
+            revoked++;
+    assert_in_range(revoked, 1, ALL - 1);
+    while (came < revoked && process_now_ms() < until) {
+        OK(semel_transport_receive(second, again + came, ALL - came, &got, TURN_MS, &last_error));
+        came += got;
+    }
+    for (size_t i = 0; i < ALL; i++) {
+        int moved = strcmp(out[i].partition, again[0].partition) == 0;
+        if (moved || strstr(parameters, "cooperative"))
+            assert_int_equal(is_revoked(first, out[i].tag), moved);
+        settle_one(first, out[i].tag, SEMEL_VERDICT_ACK); /* late, and no error */
+    }
+    for (size_t i = 0; i < came; i++) {
+        assert_int_equal(again[i].message->delivery, 2);
+        assert_false(is_revoked(second, again[i].tag));
+        settle_one(second, again[i].tag, SEMEL_VERDICT_ACK);
+    }
+}
+
+static void a_partition_moves_to_a_new_member_eagerly(void **state)
+{
+    (void)state;
+    hand_over("assignment=eager");
+}
+
+static void a_partition_moves_to_a_new_member_cooperatively(void **state)
+{
+    (void)state;
+    hand_over("assignment=cooperative");
+}
+
+/* --- an outage -------------------------------------------------------------------------------- */
+
+static void brokers_that_are_down_are_reported_and_found_again(void **state)
+{
+    semel_delivery out;
+    semel_status status = SEMEL_OK;
+    size_t got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, 1);
+    take_from(first, &out, 1);
+    settle_one(first, out.tag, SEMEL_VERDICT_ACK);
+    kafka_mock_do(&mock, "down 1");
+    while (!status && process_now_ms() < until)
+        status = semel_transport_receive(first, &out, 1, &got, TURN_MS, &last_error);
+    assert_int_equal(status, SEMEL_EUNAVAILABLE);
+    assert_true(last_error.retryable);
+    kafka_mock_do(&mock, "up 1");
+    while ((status || !got) && process_now_ms() < until) {
+        semel_publish_result result = SEMEL_PUBLISH_UNKNOWN;
+        semel_message message = text_message("back", "");
+        const semel_message *pointer = &message;
+        (void)semel_transport_publish(&result, first, &pointer, 1, 1000, &last_error);
+        status = semel_transport_receive(first, &out, 1, &got, TURN_MS, &last_error);
+    }
+    assert_int_equal(status, SEMEL_OK);
+    BYTES_EQUAL(semel_str("back"), out.message->id);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(no_more_is_fetched_than_the_bound_and_all_comes_in_the_end),
+        TEST(what_is_unfinished_holds_its_partition_up_within_bounds),
+        TEST(what_is_rejected_is_copied_and_then_done),
+        TEST(deliveries_are_counted_across_processes_that_die),
+        TEST(a_partition_moves_to_a_new_member_eagerly),
+        TEST(a_partition_moves_to_a_new_member_cooperatively),
+        TEST(brokers_that_are_down_are_reported_and_found_again),
+    };
+    kafka_mock_start(&mock, 1);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    kafka_mock_end(&mock);
+    return failed;
+}
