@@ -3,7 +3,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: build release run demo test test-sanitizers soak fuzz bench screenshots check format install clean help
+.PHONY: build release run demo test test-kafka test-sanitizers soak fuzz bench screenshots check format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
@@ -17,6 +17,10 @@ demo: release ## watch a shop that is killed again and again and charges no cust
 test: ## all tests, on all stores and brokers
 	@dev/setup test
 	@dev/test debug
+
+test-kafka: ## the Kafka transport on a real broker, which comes from Maven Central
+	@dev/setup test kafka
+	@dev/test --kafka debug
 
 test-sanitizers: ## the tests again, under the address, undefined behaviour and thread sanitizers
 	@dev/setup test sanitizers

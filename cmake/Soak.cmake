@@ -26,3 +26,9 @@ else()
 endif()
 set_tests_properties(${soak} PROPERTIES LABELS soak)
 semel_wide(${soak}) # a dozen processes
+
+# On a real broker: for `make test-kafka`, with the tests that need one, too.
+if(SEMEL_WITH_KAFKA)
+  semel_add_test(soak_kafka semel-soak --broker kafka --minutes 0 --messages 2000 --kills 10 --store sqlite)
+  set_tests_properties(soak_kafka PROPERTIES LABELS ${apart_label_kafka} COST 1000)
+endif()

@@ -10,6 +10,9 @@ extern const soak_broker soak_rabbitmq;
 #ifdef SEMEL_WITH_REDIS
 extern const soak_broker soak_redis;
 #endif
+#ifdef SEMEL_WITH_KAFKA
+extern const soak_broker soak_kafka;
+#endif
 
 static const soak_broker *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
@@ -17,6 +20,9 @@ static const soak_broker *const brokers[] = {
 #endif
 #ifdef SEMEL_WITH_REDIS
     &soak_redis,
+#endif
+#ifdef SEMEL_WITH_KAFKA
+    &soak_kafka,
 #endif
     NULL};
 

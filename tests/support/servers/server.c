@@ -42,6 +42,7 @@ void server_print(char *out, size_t room, const char *format, ...)
 /* --- kinds ------------------------------------------------------------------------------------ */
 
 static const server_type rabbitmq = {.name = "rabbitmq", .scheme = "amqp", .prefix = "RABBITMQ"};
+static const server_type kafka = {.name = "kafka", .scheme = "kafka", .prefix = "KAFKA"};
 static const server_type nats = {.name = "nats", .scheme = "nats", .prefix = "NATS"};
 
 static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &server_postgres,
@@ -49,7 +50,8 @@ static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &serv
                                                        [SERVER_REDIS] = &server_redis,
                                                        [SERVER_DYNAMODB] = &server_dynamodb,
                                                        [SERVER_RABBITMQ] = &rabbitmq,
-                                                       [SERVER_NATS] = &nats};
+                                                       [SERVER_NATS] = &nats,
+                                                       [SERVER_KAFKA] = &kafka};
 
 /* --- URLs ------------------------------------------------------------------------------------- */
 
@@ -113,6 +115,11 @@ static void parse(server_target *out, const char *url)
     if (out->kind == SERVER_DYNAMODB) {
         if (!parse_endpoint(out, url))
             server_die("%s is not like dynamodb://table?endpoint=http://host:port", url);
+        return;
+    }
+    if (out->kind == SERVER_KAFKA) {
+        if (sscanf(url, "kafka://%63[^:/]:%u", out->host, &out->port) != 2)
+            server_die("%s is not like kafka://host:port", url);
         return;
     }
     if (sscanf(url, "%63[a-z]://%63[^@]@%63[^:/]:%u/%63[^?]", scheme, out->user, out->host,

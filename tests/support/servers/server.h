@@ -1,12 +1,12 @@
-/* Real servers for tests: PostgreSQL, MariaDB, Redis, RabbitMQ and NATS, and DynamoDB's emulator,
- * as dev/servers starts them.
+/* Real servers for tests: PostgreSQL, MariaDB, Redis, RabbitMQ, NATS and Kafka, and DynamoDB's
+ * emulator, as dev/servers starts them.
  *
  * CTest starts one of each for all tests; SEMEL_TEST_SERVERS names the file that says where they
  * are. There every test has stores of its own, fresh and empty. A test that kills its server starts
  * one for itself.
  *
- * What is said of stores here is not for RabbitMQ and NATS: broker.h and nats_kit.h have the same
- * for queues.
+ * What is said of stores here is not for RabbitMQ, NATS and Kafka: broker.h, nats_kit.h and
+ * kafka_cluster.h have the same for queues.
  *
  * All of it aborts with a message when it cannot: no test can go on without a server, and none is
  * skipped. */
@@ -24,6 +24,7 @@ typedef enum server_kind {
     SERVER_DYNAMODB,
     SERVER_RABBITMQ,
     SERVER_NATS,
+    SERVER_KAFKA,
     SERVER_KINDS
 } server_kind;
 
