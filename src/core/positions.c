@@ -327,11 +327,12 @@ static semel_status transact_retrying(position_run *r, semel_error *err)
 static int blames_message(const position_run *r, semel_status status)
 {
     int64_t ignored;
+    semel_error trouble;
     semel_store *store = r->inbox->store;
     if (unit_blames_handler(status))
         return 1;
     return status == SEMEL_EUNAVAILABLE && r->begun &&
-           !store->driver->now(store->state, &ignored, NULL);
+           !store->driver->now(store->state, &ignored, &trouble);
 }
 
 static int may_be_one_message(const position_run *r, semel_status status, const semel_error *why)
