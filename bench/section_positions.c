@@ -120,7 +120,9 @@ static void compare_on_sqlite(size_t batch, size_t markers)
                              [KEYS] = {&keys, semel_sqlite_receive}};
     keys_begin(&source, KEYS_RANDOM);
     comparison_run(&d, all, CONTENDERS, &source, batch,
-                   batch == 1 ? transactions(600, 300) : batch == 100 ? transactions(100, 50) : 20,
+                   batch == 1     ? transactions(600, 300)
+                   : batch == 100 ? transactions(100, 50)
+                                  : 20,
                    choose_rounds(15, 5), "positions on SQLite");
     report_positions(&d, batch, markers);
     raw_close(&bare);
@@ -160,7 +162,9 @@ static void compare_on_server(const server *on, const char *url, size_t batch)
                              [KEYS] = {&keys, semel_server_receive}};
     keys_begin(&source, KEYS_RANDOM);
     comparison_run(&d, all, CONTENDERS, &source, batch,
-                   batch == 1 ? transactions(600, 300) : batch == 100 ? transactions(100, 50) : 20,
+                   batch == 1     ? transactions(600, 300)
+                   : batch == 100 ? transactions(100, 50)
+                                  : 20,
                    choose_rounds(15, 5), "positions on a server");
     report_positions(&d, batch, 0);
     semel_inbox_close(reader->inbox);

@@ -58,7 +58,7 @@ typedef struct server {
     raw_work *check_first;      /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
     raw_work *effect;           /* the business row alone */
     raw_work *effects; /* one transaction: a statement for each row and nothing else; may be NULL */
-    raw_work *batch;      /* one transaction: markers in one statement, a statement for each row */
+    raw_work *batch;   /* one transaction: markers in one statement, a statement for each row */
     raw_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
     raw_work *send;       /* one transaction: all into the outbox */
     size_t (*relay)(raw_connection *c,

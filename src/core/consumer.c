@@ -37,8 +37,8 @@ static semel_status worker_init(worker *w, semel_consumer *consumer, semel_error
     w->buried = mem_alloc(batch * sizeof *w->buried);
     w->settles = mem_alloc(batch * sizeof *w->settles);
     w->settled = mem_alloc(batch * sizeof(job *));
-    if (w->jobs && w->chosen && w->chosen_index && w->positions && w->outcomes && w->buried && w->settles &&
-        w->settled)
+    if (w->jobs && w->chosen && w->chosen_index && w->positions && w->outcomes && w->buried &&
+        w->settles && w->settled)
         return SEMEL_OK;
     return out_of_memory(consumer, err);
 }

@@ -49,8 +49,8 @@ typedef struct job {
     uint32_t losses; /* the consumer's number of losses when it came */
     int suspect;     /* it came again: it may have killed the process that had it before */
     int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
-    int redelivered; /* the broker has delivered it before, to this consumer or to another */
-    int dead;        /* it became a dead letter by this delivery, or by one before it */
+    int redelivered;       /* the broker has delivered it before, to this consumer or to another */
+    int dead;              /* it became a dead letter by this delivery, or by one before it */
     int unsettled;         /* some route is not done with it ... */
     int failed;            /* ... and some handler has tried */
     int stopped;           /* ... and some handler has ended early because the consumer stops */

@@ -210,6 +210,15 @@ static semel_status check_partitions(const worker *self, size_t chosen, semel_er
     return SEMEL_OK;
 }
 
+/* 1 if what comes next is of the same chain, and has to wait for the last one. Only partitions
+ * whose hashes are the same could make two runs of one chain. */
+static int is_held_up(const worker *self, size_t end, size_t chosen)
+{
+    return end < chosen && !semel_outcome_settled(self->outcomes[end - 1]) &&
+           self->jobs[self->chosen_index[end]]->chain ==
+               self->jobs[self->chosen_index[end - 1]]->chain;
+}
+
 /* Each run has a transaction of its own, and each may use the time of a batch. */
 static semel_status receive_runs(worker *self, const route_group *group, size_t chosen,
                                  semel_error *err)
@@ -223,6 +232,8 @@ static semel_status receive_runs(worker *self, const route_group *group, size_t 
         status = receive_run(self, group, from, end, err);
         if (self->pace.used_ms > longest_ms)
             longest_ms = self->pace.used_ms;
+        if (is_held_up(self, end, chosen))
+            break;
     }
     self->pace.used_ms = longest_ms;
     return status;

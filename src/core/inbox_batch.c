@@ -436,7 +436,7 @@ semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbox *inbox,
     semel_status status = inbox_takes_keys(inbox, err);
     for (size_t i = 0; status && i < count; i++)
         out[i] = SEMEL_UNDECIDED;
-    return status
-               ? status
-               : inbox_receive_batch(out, NULL, inbox, messages, count, handler, context, NULL, err);
+    return status ? status
+                  : inbox_receive_batch(out, NULL, inbox, messages, count, handler, context, NULL,
+                                        err);
 }

@@ -358,8 +358,7 @@ semel_status semel_inbox_receive(semel_outcome *out, semel_inbox *inbox,
 {
     *out = SEMEL_UNDECIDED;
     semel_status status = inbox_takes_keys(inbox, err);
-    return status ? status
-                  : inbox_receive(out, NULL, inbox, message, handler, context, NULL, err);
+    return status ? status : inbox_receive(out, NULL, inbox, message, handler, context, NULL, err);
 }
 
 /* A lease that was lost is the message's own failure: the others go on. */

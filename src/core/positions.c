@@ -250,7 +250,8 @@ static semel_status store_failure(position_run *r, int dead, const char *why, se
     return status || r->attempt ? status : store_fault(r->inbox->store, "fail.committed", err);
 }
 
-static void report_failure(position_run *r, size_t index, semel_outcome outcome, const semel_error *why)
+static void report_failure(position_run *r, size_t index, semel_outcome outcome,
+                           const semel_error *why)
 {
     if (r->seen) {
         r->unit->item.handler_ns = r->seen[index].handler_ns;
@@ -326,11 +327,12 @@ static semel_status transact_retrying(position_run *r, semel_error *err)
 static int blames_message(const position_run *r, semel_status status)
 {
     int64_t ignored;
+    semel_error trouble;
     semel_store *store = r->inbox->store;
     if (unit_blames_handler(status))
         return 1;
     return status == SEMEL_EUNAVAILABLE && r->begun &&
-           !store->driver->now(store->state, &ignored, NULL);
+           !store->driver->now(store->state, &ignored, &trouble);
 }
 
 static int may_be_one_message(const position_run *r, semel_status status, const semel_error *why)
@@ -507,15 +509,15 @@ semel_status inbox_receive_run(semel_outcome out[], int buried[], semel_inbox *i
     const char *origin = given->origin ? given->origin : "";
     semel_error why;
     position_run r = {.out = out,
-             .buried = buried,
-             .inbox = inbox,
-             .origin = origin,
-             .positions = given->positions,
-             .messages = given->messages,
-             .count = given->count,
-             .handler = handler,
-             .context = context,
-             .terms = terms};
+                      .buried = buried,
+                      .inbox = inbox,
+                      .origin = origin,
+                      .positions = given->positions,
+                      .messages = given->messages,
+                      .count = given->count,
+                      .handler = handler,
+                      .context = context,
+                      .terms = terms};
     for (size_t i = 0; i < r.count; i++) {
         out[i] = SEMEL_UNDECIDED;
         if (buried)

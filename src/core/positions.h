@@ -74,16 +74,16 @@ typedef struct position_run {
     char key[SEMEL_KEY_MAX + 1];
     size_t key_prefix; /* how much of the key all messages have in common */
 
-    size_t at;        /* those before it are decided */
-    size_t end;       /* of the transaction that comes next */
-    uint32_t attempt; /* at the message at `at`, which is the only one; 0: it is not counted */
-    int announced;    /* the row says that all up to `end` are about to start */
-    int is_alone;     /* no other thread is at a message that may kill the process */
-    int ended;        /* no more of this run is to be tried now */
-    size_t first;     /* where the last of its transactions began */
+    size_t at;         /* those before it are decided */
+    size_t end;        /* of the transaction that comes next */
+    uint32_t attempt;  /* at the message at `at`, which is the only one; 0: it is not counted */
+    int announced;     /* the row says that all up to `end` are about to start */
+    int is_alone;      /* no other thread is at a message that may kill the process */
+    int ended;         /* no more of this run is to be tried now */
+    size_t first;      /* where the last of its transactions began */
     uint32_t failures; /* messages that failed, and the first of them */
     semel_error first_failure;
-    semel_gap gap;    /* to be reported; size 0: none */
+    semel_gap gap; /* to be reported; size 0: none */
 
     /* Of the last transaction. */
     size_t done;     /* where the messages end that it has handled */

@@ -175,9 +175,8 @@ static void positions_and_keys_may_stand_side_by_side(void **state)
     const semel_inbox_options inbox = positions(0);
     c.f = *state;
     c.log = fake_log_open(c.f, 1, "one");
-    semel_route routes[] = {
-        {"*", fixture_inbox(c.f, "one", &inbox), scripted_handler_run, &c.todo},
-        {"*", fixture_inbox(c.f, "two", NULL), scripted_handler_run, &keyed}};
+    semel_route routes[] = {{"*", fixture_inbox(c.f, "one", &inbox), scripted_handler_run, &c.todo},
+                            {"*", fixture_inbox(c.f, "two", NULL), scripted_handler_run, &keyed}};
     semel_consumer_options options = {.size = sizeof options, .batch = 8};
     c.consumer = fixture_consumer(c.f, fake_log_member(c.f, c.log, 0), routes, 2, &options);
     add(&c, "a0 b0 c0");
@@ -438,9 +437,9 @@ static void a_local_hand_off_is_refused(void **state)
     fixture *f = *state;
     const semel_inbox_options inbox = positions(0);
     semel_relay *relay = NULL;
-    FAILS(SEMEL_EMISUSE, semel_relay_open_local(&relay, fixture_outbox(f, "out"),
-                                                fixture_inbox(f, "in", &inbox),
-                                                scripted_handler_run, NULL, NULL, &last_error));
+    FAILS(SEMEL_EMISUSE,
+          semel_relay_open_local(&relay, fixture_outbox(f, "out"), fixture_inbox(f, "in", &inbox),
+                                 scripted_handler_run, NULL, NULL, &last_error));
 }
 
 int main(void)

@@ -240,8 +240,8 @@ static size_t receive_run(crash_world *w, size_t at)
                            .positions = positions,
                            .messages = list,
                            .count = count};
-    PROCESS_REQUIRE_OK(
-        semel_inbox_receive_run(outcomes, w->inbox, &run, crash_handler, w, &w->err), &w->err);
+    PROCESS_REQUIRE_OK(semel_inbox_receive_run(outcomes, w->inbox, &run, crash_handler, w, &w->err),
+                       &w->err);
     while (settled < count && semel_outcome_settled(outcomes[settled]))
         settled++;
     return at + settled;

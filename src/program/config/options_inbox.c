@@ -57,9 +57,10 @@ static const option inbox_options[] = {
      OF_INBOX(remember),
      .fallback = "keys",
      .words = remembers,
-     .text = "what is remembered of handled messages: their keys, for the time of retention, or one "
-             "position for each partition of the queue, for ever. Positions recognize what the "
-             "broker delivers again, and not what a producer has sent twice",
+     .text =
+         "what is remembered of handled messages: their keys, for the time of retention, or one "
+         "position for each partition of the queue, for ever. Positions recognize what the "
+         "broker delivers again, and not what a producer has sent twice",
      .example = "positions"},
     {.name = "key",
      .type = OPTION_KEY,

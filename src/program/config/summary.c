@@ -48,8 +48,8 @@ static route_line line_of(region *memory, const config *all, const inbox_config 
 {
     return (route_line){
         {region_printf(memory, "%s -> %s", config_inbox_from(all, inbox), inbox->name),
-         config_handler_name(inbox),
-         describe_memory(memory, all, inbox), semel_grade_name(summary_grade(all, inbox))}};
+         config_handler_name(inbox), describe_memory(memory, all, inbox),
+         semel_grade_name(summary_grade(all, inbox))}};
 }
 
 static void print_lines(FILE *out, const route_line *lines, size_t count)

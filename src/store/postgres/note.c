@@ -46,8 +46,7 @@ static semel_status read_exclusive(postgres_unit *unit, int64_t inbox, semel_not
                                    semel_note_value *out, semel_error *err)
 {
     int newest;
-    semel_status status =
-        read_note(unit, ST_NOTE_READ_EXCLUSIVE, inbox, note, out, &newest, err);
+    semel_status status = read_note(unit, ST_NOTE_READ_EXCLUSIVE, inbox, note, out, &newest, err);
     if (status || out->now_ms)
         return status;
     status = create_note(unit, inbox, note, err);

@@ -35,7 +35,8 @@ semel_status sqlite_note_read(void *unit, int64_t inbox, semel_note note, semel_
     }
     if (!got)
         return SEMEL_OK;
-    semel_status status = sql_note_set(out, sqlite_row_int(&q, 0), semel_str(sqlite_row_text(&q, 1)), now, err);
+    semel_status status =
+        sql_note_set(out, sqlite_row_int(&q, 0), semel_str(sqlite_row_text(&q, 1)), now, err);
     if (sqlite_row_lost(&q))
         status = semel_fail(err, SEMEL_ENOMEM, "out of memory reading a note");
     sqlite_query_end(&q);

@@ -70,9 +70,9 @@ static void make_run(given_run *g, const char *partition, int64_t from, size_t c
 
 static void spell(char *text, const semel_outcome *outcomes, size_t count)
 {
-    static const char letters_of[] = {[SEMEL_UNDECIDED] = '?', [SEMEL_CLAIMED] = 'c',
-                                      [SEMEL_PROCESSED] = 'P', [SEMEL_DUPLICATE] = 'd',
-                                      [SEMEL_FAILED] = 'F',    [SEMEL_DEAD] = 'D'};
+    static const char letters_of[] = {
+        [SEMEL_UNDECIDED] = '?', [SEMEL_CLAIMED] = 'c', [SEMEL_PROCESSED] = 'P',
+        [SEMEL_DUPLICATE] = 'd', [SEMEL_FAILED] = 'F',  [SEMEL_DEAD] = 'D'};
     for (size_t i = 0; i < count; i++)
         text[i] = letters_of[outcomes[i]];
     text[count] = 0;
@@ -84,8 +84,8 @@ static void check_run(semel_status status, const char *expected, semel_inbox *in
     semel_outcome outcomes[RUN_ROOM];
     char found[RUN_ROOM + 1];
     check_forget();
-    semel_status got = semel_inbox_receive_run(outcomes, inbox, &g->run, scripted_handler_run, work,
-                                               &last_error);
+    semel_status got =
+        semel_inbox_receive_run(outcomes, inbox, &g->run, scripted_handler_run, work, &last_error);
     check_status(status, got, "semel_inbox_receive_run", file, line);
     spell(found, outcomes, g->run.count);
     if (strcmp(found, expected) != 0) {
@@ -97,10 +97,10 @@ static void check_run(semel_status status, const char *expected, semel_inbox *in
     check_run(SEMEL_OK, (expected), (inbox), (given), (work), __FILE__, __LINE__)
 #define RUN_FAILS(status, expected, inbox, given, work) \
     check_run((status), (expected), (inbox), (given), (work), __FILE__, __LINE__)
-#define RUN(expected, inbox, from, work)                               \
-    do {                                                               \
-        given_run run_;                                                \
-        make_run(&run_, PARTITION, (from), strlen(expected));          \
+#define RUN(expected, inbox, from, work)                                       \
+    do {                                                                       \
+        given_run run_;                                                        \
+        make_run(&run_, PARTITION, (from), strlen(expected));                  \
         check_run(SEMEL_OK, expected, inbox, &run_, work, __FILE__, __LINE__); \
     } while (0)
 
@@ -463,9 +463,9 @@ static void of_several_owners_one_commits(void **state)
     race r = {.wrong = 0};
     const semel_inbox_options options = remembering();
     for (size_t i = 0; i < OWNERS; i++)
-        r.inboxes[i] =
-            open_on(f, i % 2 && f->quirks->flags & STORE_SHARED ? open_second_handle(f) : f->base.store,
-                    "orders", &options);
+        r.inboxes[i] = open_on(
+            f, i % 2 && f->quirks->flags & STORE_SHARED ? open_second_handle(f) : f->base.store,
+            "orders", &options);
     assert_true(threads_run(OWNERS, own, &r));
     assert_int_equal(atomic_load(&r.wrong), 0);
     for (size_t i = 0; i < RUNS; i++)

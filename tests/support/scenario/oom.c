@@ -225,7 +225,8 @@ static void make_database(oom_world *w)
 static void empty_database(oom_world *w)
 {
     run_sql(w, "BEGIN; DELETE FROM semel_marker; DELETE FROM semel_outbox; DELETE FROM semel_dead;"
-               "DELETE FROM semel_clock; DELETE FROM semel_scope; DELETE FROM semel_note; DELETE FROM effect; COMMIT");
+               "DELETE FROM semel_clock; DELETE FROM semel_scope; DELETE FROM semel_note; DELETE "
+               "FROM effect; COMMIT");
 }
 
 /* Nothing is done here that would warm up what the operation needs. */
