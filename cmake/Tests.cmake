@@ -65,7 +65,7 @@ set(environment
 if(servers)
   set(state ${PROJECT_BINARY_DIR}/servers.env)
   list(APPEND environment "SEMEL_TEST_SERVERS=${state}")
-  add_test(NAME servers_start COMMAND ${PROJECT_SOURCE_DIR}/dev/servers start --watch ${state} ${servers})
+  add_test(NAME servers_start COMMAND ${PROJECT_SOURCE_DIR}/dev/servers start --watch --template ${state} ${servers})
   add_test(NAME servers_stop COMMAND ${PROJECT_SOURCE_DIR}/dev/servers stop ${state})
   set_tests_properties(servers_start PROPERTIES FIXTURES_SETUP servers TIMEOUT 120)
   set_tests_properties(servers_stop PROPERTIES FIXTURES_CLEANUP servers TIMEOUT 120)

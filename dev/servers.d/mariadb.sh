@@ -30,8 +30,9 @@ $sizes
 $([ "$(id -u)" != 0 ] || echo "user = mysql")
 END
     chmod 644 "$home/my.cnf"
+    copy_template mariadb && return
     mariadb-install-db --defaults-file="$home/my.cnf" --datadir="$home/data" --skip-test-db \
-        --auth-root-authentication-method=normal >>"$home/log" 2>&1
+        --auth-root-authentication-method=normal >>"$home/log" 2>&1 && keep_template mariadb
 }
 
 port_mariadb() { echo "port = $1" >>"$home/my.cnf"; }

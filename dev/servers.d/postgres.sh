@@ -18,15 +18,19 @@ postgres_bin() {
     [ -x "$bin/initdb" ] || die "PostgreSQL is not installed; dev/setup servers does that"
 }
 
+# An initdb that is interrupted leaves shared memory, so signals of the terminal do not reach it.
+make_postgres() {
+    # shellcheck disable=SC2086 # none or one
+    as postgres setsid -w "$bin/initdb" -D "$home/data" -U postgres -A trust -E UTF8 --no-locale $sync \
+        >>"$home/log" 2>&1 && keep_template postgres
+}
+
 # Shared memory in files, because they go with the directory.
 init_postgres() {
     postgres_bin
     cache="max_wal_size = 256MB" sync=--no-sync
     [ -z "$disk" ] || cache="shared_buffers = 1GB" sync=
-    # An initdb that is interrupted leaves shared memory, so signals of the terminal do not reach it.
-    # shellcheck disable=SC2086 # none or one
-    as postgres setsid -w "$bin/initdb" -D "$home/data" -U postgres -A trust -E UTF8 --no-locale $sync \
-        >>"$home/log" 2>&1
+    copy_template postgres || make_postgres || return 1
     cat >>"$home/data/postgresql.conf" <<END
 listen_addresses = '127.0.0.1'
 unix_socket_directories = '$home'

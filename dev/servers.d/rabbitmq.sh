@@ -29,7 +29,7 @@ export ERL_EPMD_PORT=$3 ERL_EPMD_ADDRESS=127.0.0.1 ERL_CRASH_DUMP=$home/crash.du
 export RABBITMQ_NODENAME=$(basename "$dir")@localhost RABBITMQ_NODE_IP_ADDRESS=127.0.0.1
 export RABBITMQ_NODE_PORT=$1 RABBITMQ_DIST_PORT=$2
 export RABBITMQ_MNESIA_BASE=$home/data RABBITMQ_LOG_BASE=$home/logs RABBITMQ_PID_FILE=$home/pid
-export RABBITMQ_CONFIG_FILE=$home/rabbitmq.conf RABBITMQ_ADVANCED_CONFIG_FILE=$home/none
+export RABBITMQ_CONFIG_FILE=$home/rabbitmq.config RABBITMQ_ADVANCED_CONFIG_FILE=$home/none
 export RABBITMQ_CONF_ENV_FILE=$home/none RABBITMQ_ENABLED_PLUGINS_FILE=$home/plugins
 export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='-kernel inet_dist_use_interface {127,0,0,1}'
 export RABBITMQ_CTL_ERL_ARGS='-kernel inet_dist_use_interface {127,0,0,1}'
@@ -38,28 +38,30 @@ export detached=1 # the script becomes the server, with no shell in between
 END
 }
 
+# In Erlang's own terms: rabbitmq.conf would be translated by the schemas of all plugins, at each start.
 write_rabbitmq_config() { # write_rabbitmq_config PORT TLS_PORT MANAGEMENT_PORT
-    cat >"$home/rabbitmq.conf" <<END
-listeners.tcp.1 = 127.0.0.1:$1
-listeners.ssl.1 = 127.0.0.1:$2
-ssl_options.cacertfile = $home/ca.pem
-ssl_options.certfile = $home/server.pem
-ssl_options.keyfile = $home/server.key
-ssl_options.verify = verify_peer
-ssl_options.fail_if_no_peer_cert = false
-log.console = true
-log.console.level = info
-log.console.use_colors = off
-log.file = false
-disk_free_limit.absolute = 50MB
-vm_memory_high_watermark.absolute = 1GB
-handshake_timeout = 60000
-ssl_handshake_timeout = 60000
-END
-    [ -z "$3" ] || cat >>"$home/rabbitmq.conf" <<END
-management.tcp.ip = 127.0.0.1
-management.tcp.port = $3
-collect_statistics_interval = 500
+    management=
+    [ -z "$3" ] || management="
+  {rabbitmq_management, [{tcp_config, [{ip, \"127.0.0.1\"}, {port, $3}]}]},"
+    cat >"$home/rabbitmq.config" <<END
+[$management
+  {rabbit, [
+    {tcp_listeners, [{"127.0.0.1", $1}]},
+    {ssl_listeners, [{"127.0.0.1", $2}]},
+    {ssl_options, [
+      {cacertfile, "$home/ca.pem"},
+      {certfile, "$home/server.pem"},
+      {keyfile, "$home/server.key"},
+      {verify, verify_peer},
+      {fail_if_no_peer_cert, false}]},
+    {log, [
+      {console, [{enabled, true}, {level, info}, {formatter, {rabbit_logger_text_fmt, #{use_colors => false}}}]},
+      {file, [{file, false}]}]},
+    {disk_free_limit, "50MB"},
+    {vm_memory_high_watermark, {absolute, "1GB"}},
+    ${3:+{collect_statistics_interval, 500\},}
+    {handshake_timeout, 60000},
+    {ssl_handshake_timeout, 60000}]}].
 END
 }
 
@@ -78,6 +80,35 @@ make_certificates() {
     make_certificate client semel "extendedKeyUsage=clientAuth"
 }
 
+# A node loads all modules of all applications that it depends on, a thousand, one after the other: each is looked for in
+# a hundred directories, and for each all that is loaded is put in order again. Here all of them are loaded at once,
+# before it begins, which saves a third of the start. If something in it fails, the node loads what is missing itself.
+write_rabbitmq_preload() {
+    cat >"$home/preload" <<'END'
+catch begin
+  Closure = fun Add(App, Known) ->
+    case lists:member(App, Known) of
+      true -> Known;
+      false ->
+        {ok, [{application, _, Keys}]} = file:consult(code:where_is_file(atom_to_list(App) ++ ".app")),
+        lists:foldl(Add, [App | Known], proplists:get_value(applications, Keys, []))
+    end
+  end,
+  Files = [{list_to_atom(filename:basename(File, ".beam")), File} || App <- Closure(rabbit, []),
+    File <- filelib:wildcard(filename:join(code:lib_dir(App, ebin), "*.beam"))],
+  Read = [{Module, File, element(2, {ok, _} = file:read_file(File))} || {Module, File} <- Files,
+    code:is_loaded(Module) =:= false],
+  Load = fun Try(All) -> % without those that may only be loaded one by one
+    case code:prepare_loading(All) of
+      {ok, Prepared} -> code:finish_loading(Prepared);
+      {error, Refused} -> Try([One || One <- All, not lists:keymember(element(1, One), 1, Refused)])
+    end
+  end,
+  Load(Read)
+end.
+END
+}
+
 # epmd has no argument that could name our directory, so it is called by a name in it.
 init_rabbitmq() {
     if [ ! -x "$RABBITMQ_BIN/rabbitmq-server" ] || ! command -v epmd >/dev/null; then
@@ -85,6 +116,7 @@ init_rabbitmq() {
     fi
     make_certificates >>"$home/log" 2>&1 </dev/null || return 1
     echo "[${SEMEL_RABBITMQ_PLUGINS:-}]." >"$home/plugins"
+    write_rabbitmq_preload
     ln -s "$(command -v epmd)" "$home/epmd"
     cat >"$home/ctl" <<END
 #!/bin/sh
@@ -125,7 +157,8 @@ launch_rabbitmq() {
         echo "the port of epmd is in use" >>"$home/log"
         return 1
     fi
-    become_rabbitmq "$RABBITMQ_BIN/rabbitmq-server" -semel "$home/" & # the argument is for is_ours
+    become_rabbitmq env ERL_AFLAGS='-eval file:script(preload)' "$RABBITMQ_BIN/rabbitmq-server" \
+        -semel "$home/" & # the argument is for is_ours
     pid=$!
     echo "$pid" >"$home/launched"
     within "$START_S" rabbitmq_answers_or_died && ! are_gone "$pid" && return 0
