@@ -109,7 +109,9 @@ static unsigned open_meanwhile(redis_case *c, pid_t loading)
 /* It is one that has just been started; then its INFO says aof_enabled:0. */
 static void a_server_that_loads_its_data(void **state)
 {
-    enum { RECORDS = 800 }; /* some commands each; the server answers every 1024 commands */
+    /* Of four commands each. The server answers when it has read 1024 commands, and then a little:
+     * opening takes several such turns. */
+    enum { RECORDS = 5000 };
     redis_case *c = *state;
     server_run(c->url, "CONFIG SET appendfsync no");
     for (int i = 0; i < RECORDS; i++) {
@@ -117,7 +119,7 @@ static void a_server_that_loads_its_data(void **state)
         (void)snprintf(key, sizeof key, "%d", i);
         OK(redis_case_write(c->store, key));
     }
-    server_run(c->url, "CONFIG SET key-load-delay 1000");
+    server_run(c->url, "CONFIG SET key-load-delay 100");
     pid_t loading = process_start(load_again, c->url);
     assert_true(open_meanwhile(c, loading) > 0);
     server_run(c->url, "CONFIG SET key-load-delay 0");
