@@ -77,7 +77,7 @@ foreach(name IN LISTS apart)
   add_test(NAME ${name}_stop COMMAND ${PROJECT_SOURCE_DIR}/dev/servers stop ${apart_state_${name}})
   set_tests_properties(${name}_start PROPERTIES FIXTURES_SETUP ${name})
   set_tests_properties(${name}_stop PROPERTIES FIXTURES_CLEANUP ${name})
-  set_tests_properties(${name}_start ${name}_stop PROPERTIES TIMEOUT 300 LABELS ${apart_label_${name}})
+  set_tests_properties(${name}_start ${name}_stop PROPERTIES TIMEOUT 600 LABELS ${apart_label_${name}})
 endforeach()
 
 # A test of the directory that calls this. What is not below tests/ has no label.

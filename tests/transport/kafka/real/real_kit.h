@@ -44,13 +44,13 @@ void real_topic_poison(real_topic *t, unsigned key);
 /* By the broker's word: the offsets that the group has committed, together. */
 int64_t real_topic_progress(const real_topic *t);
 
-/* Until it is so far. For members that are alive: one that leaves tells the broker what it can within
- * a moment, and the rest comes again. */
+/* Until it is so far. For members that are alive: one that leaves tells the broker what it can
+ * within a moment, and the rest comes again. */
 void real_topic_wait(const real_topic *t, int64_t progress);
 
 /* Kafka's driver, whose receive() raises SIGSTOP when it has deliveries and `wanted` is set, which
- * it then clears: the process holds deliveries that it has not begun to handle. `held` counts these.
- * One for each process. */
+ * it then clears: the process holds deliveries that it has not begun to handle. `held` counts
+ * these. One for each process. */
 semel_status real_stopping_open(semel_transport **out, const char *url, atomic_int *wanted,
                                 atomic_uint *held, semel_error *err);
 

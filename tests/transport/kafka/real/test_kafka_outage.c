@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { PARTITIONS = 4, KEYS = 16, CONSUMERS = 2, CRASHES = 2, LOAD = 800, BATCH = 40 };
+enum { PARTITIONS = 4, KEYS = 16, CONSUMERS = 2, LOAD = 600, BATCH = 40 };
 
 typedef struct sender {
     store_place place; /* of the outbox */
@@ -91,6 +91,8 @@ static int relay_orders(void *context)
     return PROCESS_OK;
 }
 
+static server_own broker; /* of all tests here, which begin when it is up */
+
 /* --- the story -------------------------------------------------------------------------------- */
 
 static void sender_open(sender *s, const real_topic *topic)
@@ -114,33 +116,40 @@ static void send_more(sender *s, real_topic *topic)
     s->first += LOAD;
 }
 
-static void crash_under_load(server_own *broker, sender *s, members *m, uint32_t *seed)
+/* The relay has noticed. */
+static void wait_until_cut(const sender *s)
+{
+    int64_t deadline = process_now_ms() + REAL_PATIENCE_MS;
+    while (!atomic_load(&s->shared->cut)) {
+        assert_true(process_now_ms() < deadline);
+        process_nap();
+    }
+}
+
+static void crash_under_load(sender *s, members *m, uint32_t *seed)
 {
     unsigned before = real_topic_total(m->topic);
     send_more(s, m->topic);
     members_wait_effects(m, before + shop_random(seed, LOAD / 2));
-    server_own_crash(broker);
-    server_own_restart(broker);
+    server_own_crash(&broker);
+    send_more(s, m->topic);
+    wait_until_cut(s);
+    server_own_restart(&broker);
     members_wait_effects(m, real_topic_total(m->topic));
 }
 
-static void all_arrives_over_crashes_of_the_broker(void **state)
+static void all_arrives_over_a_crash(const char *parameters, uint32_t seed)
 {
-    server_own broker;
     real_topic topic;
     members m;
     sender s;
-    uint32_t seed = 11;
-    (void)state;
-    server_own_start(&broker, SERVER_KAFKA);
     real_topic_open_on(&topic, &broker.at, PARTITIONS, KEYS);
-    members_open(&m, &topic, CONSUMERS, "assignment=cooperative");
+    members_open(&m, &topic, CONSUMERS, parameters);
     sender_open(&s, &topic);
     members_start_all(&m);
     send_more(&s, &topic);
     pid_t relay = process_start(relay_orders, &s);
-    for (unsigned i = 0; i < CRASHES; i++)
-        crash_under_load(&broker, &s, &m, &seed);
+    crash_under_load(&s, &m, &seed);
     members_finish(&m, 0);
     atomic_store(&s.shared->end, 1);
     assert_int_equal(process_wait(relay, REAL_PATIENCE_MS), PROCESS_OK);
@@ -148,7 +157,19 @@ static void all_arrives_over_crashes_of_the_broker(void **state)
                   atomic_load(&s.shared->cut));
     sender_close(&s);
     members_close(&m);
-    server_own_stop(&broker);
+    real_topic_close(&topic);
+}
+
+static void all_arrives_over_a_crash_of_the_broker_eager(void **state)
+{
+    (void)state;
+    all_arrives_over_a_crash("assignment=eager", 11);
+}
+
+static void all_arrives_over_a_crash_of_the_broker_cooperative(void **state)
+{
+    (void)state;
+    all_arrives_over_a_crash("assignment=cooperative", 12);
 }
 
 static int setup(void **state)
@@ -165,9 +186,26 @@ static int teardown(void **state)
     return 0;
 }
 
+static int start_broker(void **state)
+{
+    (void)state;
+    server_own_start(&broker, SERVER_KAFKA);
+    return 0;
+}
+
+static int stop_broker(void **state)
+{
+    (void)state;
+    server_own_stop(&broker);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_arrives_over_crashes_of_the_broker, setup, teardown)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+        cmocka_unit_test_setup_teardown(all_arrives_over_a_crash_of_the_broker_eager, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(all_arrives_over_a_crash_of_the_broker_cooperative, setup,
+                                        teardown)};
+    return cmocka_run_group_tests(tests, start_broker, stop_broker);
 }
