@@ -193,8 +193,8 @@ static const semel_message *const *redis_take(broker *b, size_t count)
     if (count > b->room)
         reserve(b, count);
     b->reply = must_answer(
-        b, redisCommand(b->on, "XREADGROUP GROUP %s by-hand COUNT %zu BLOCK %d STREAMS %s >",
-                        b->place, count, PATIENCE_S * 500, b->place));
+        b, redisCommand(b->on, "XREADGROUP GROUP %s by-hand COUNT %lu BLOCK %d STREAMS %s >",
+                        b->place, (unsigned long)count, PATIENCE_S * 500, b->place));
     if (b->reply->type != REDIS_REPLY_ARRAY)
         die("redis: nothing comes");
     const redisReply *entries = b->reply->element[0]->element[1];
