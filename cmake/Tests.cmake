@@ -11,7 +11,8 @@ target_compile_definitions(semel_tests INTERFACE SEMEL_SOURCE_DIR="${PROJECT_SOU
 target_link_libraries(semel_tests INTERFACE semel_internal PkgConfig::semel_tests)
 
 # In the debug build tests are compiled without optimisation, which takes a third less time. What is tested keeps its
-# own, and what of the tests works for long has more. The builds with a sanitizer warn of what only an optimiser sees.
+# own, and what of the tests works for long has more. So gcc's warnings that need an
+# optimiser (-Wmaybe-uninitialized, ...) are about the library and the program, not about tests.
 if(NOT SEMEL_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Debug")
   target_compile_options(semel_tests INTERFACE -O0)
 endif()
