@@ -80,7 +80,7 @@ make_certificates() {
     make_certificate client semel "extendedKeyUsage=clientAuth"
 }
 
-# A node loads all modules of all applications that it depends on, a thousand, one after the other: each is looked for in
+# A node loads all modules of all applications that it depends on, a thousand, one by one: each is looked for in
 # a hundred directories, and for each all that is loaded is put in order again. Here all of them are loaded at once,
 # before it begins, which saves a third of the start. If something in it fails, the node loads what is missing itself.
 write_rabbitmq_preload() {
