@@ -87,6 +87,12 @@ static semel_status counting_settle(void *transport, const semel_delivery_settle
     return self->driver->settle(self->state, settles, count, err);
 }
 
+static int counting_revoked(void *transport, uint64_t tag)
+{
+    const counting *self = transport;
+    return self->driver->revoked(self->state, tag);
+}
+
 /* With the abilities of the inner one, and no more. */
 static semel_transport_driver counting_driver(const semel_transport *inner)
 {
@@ -102,7 +108,8 @@ static semel_transport_driver counting_driver(const semel_transport *inner)
                                     .receive = counting_receive,
                                     .settle = counting_settle,
                                     .publish_while =
-                                        of->publish_while ? counting_publish_while : NULL};
+                                        of->publish_while ? counting_publish_while : NULL,
+                                    .revoked = of->revoked ? counting_revoked : NULL};
 }
 
 /* --- the relays ------------------------------------------------------------------------------- */

@@ -68,7 +68,11 @@ typedef enum semel_order {
      * that fails delays its own group; it delays other groups only when its group fills
      * inflight_max or the broker's prefetch. The order holds within this consumer, not between
      * several consumers of one queue */
-    SEMEL_ORDER_GROUP
+    SEMEL_ORDER_GROUP,
+    /* the same for the messages of one partition, where the transport has partitions: a message
+     * that fails holds up its partition. Inboxes that remember positions need this order, and it is
+     * the default if one of the routes has such an inbox */
+    SEMEL_ORDER_PARTITION
 } semel_order;
 
 /* Who decides what becomes of a delivery whose handler failed. */
@@ -88,10 +92,11 @@ typedef struct semel_consumer_options {
     size_t size;
     /* most deliveries that a worker takes at once and, if the inbox allows, handles in one
      * transaction. Default: what suits the handlers. Each worker starts with one, takes up to 100
-     * while they are quick and succeed, and one if they are slow or fail; a transaction that has
-     * been open for some 20 ms is committed without the messages that are left, which follow at
-     * once. With a number, all messages of a batch are handled, however long that takes. 1: every
-     * message has a transaction of its own, so no failure of another makes its handler run again */
+     * (1000 if all inboxes remember positions) while they are quick and succeed, and one if they
+     * are slow or fail; a transaction that has been open for some 20 ms is committed without the
+     * messages that are left, which follow at once. With a number, all messages of a batch are
+     * handled, however long that takes. 1: every message has a transaction of its own, so no
+     * failure of another makes its handler run again */
     uint32_t batch;
     uint32_t backoff_ms;     /* before the second attempt; doubles, with jitter; default 200 */
     uint32_t backoff_max_ms; /* default 60000 */
@@ -101,7 +106,7 @@ typedef struct semel_consumer_options {
     uint32_t workers;
     semel_order order;
     /* most deliveries that the consumer holds unsettled; default 2 * batch * workers, but at
-     * least 100; 200 * workers if the batch is not given */
+     * least 100; 200 (2000) * workers if the batch is not given */
     uint32_t inflight_max;
 
     /* For semel_consumer_run(). Any worker may call it, one at a time, while the other workers
@@ -128,7 +133,7 @@ typedef struct semel_consumer_options {
     /* With REQUEUE and REJECT inboxes still count attempts, but attempts_max does not make dead
      * letters: SEMEL_EGIVEUP and refusals of the inbox still do. Only failures of handlers go back:
      * the consumer itself holds what waits for another copy or for the store. Both lose the order
-     * of groups and are refused together with SEMEL_ORDER_GROUP */
+     * of groups and partitions, and are refused where it is kept */
     semel_on_failure on_failure;
 } semel_consumer_options;
 

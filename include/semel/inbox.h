@@ -62,12 +62,37 @@ typedef enum semel_age {
     SEMEL_AGE_IGNORE /* no message is ever stale */
 } semel_age;
 
+/* What the inbox remembers of the messages that it has handled. POSITIONS in semel's documentation
+ * compares the two. */
+typedef enum semel_remember {
+    SEMEL_REMEMBER_KEYS = 0, /* a marker for each key, as long as the retention says */
+    /* one row for each partition of a broker that has partitions and positions: it says which
+     * position comes next, and moves in the transaction of the work. It recognizes every message
+     * that the broker delivers again, for ever, but not one that its producer has sent twice */
+    SEMEL_REMEMBER_POSITIONS
+} semel_remember;
+
+/* With SEMEL_REMEMBER_POSITIONS: a partition goes on at a later position than the next one. Brokers
+ * leave out positions after compaction, for the marks of transactions, and when messages were
+ * removed before they were read; and a message for which no route has this inbox may not be counted
+ * here. Borrowed for the call. */
+typedef struct semel_gap {
+    size_t size;
+    const char *inbox;
+    const char *partition;
+    int64_t expected;
+    int64_t found;
+} semel_gap;
+typedef void semel_gap_function(void *context, const semel_gap *gap);
+
 #define SEMEL_RETENTION_DEFAULT_MS UINT64_C(604800000) /* 7 days */
 #define SEMEL_RETENTION_NONE       (UINT64_MAX - 1) /* retention zero: forget at the next sweep */
 #define SEMEL_RETENTION_FOREVER    UINT64_MAX       /* never swept */
 
 #define SEMEL_SWEEP_DEFAULT_MS UINT32_C(3600000) /* a round every hour */
 #define SEMEL_SWEEP_OFF        UINT32_MAX        /* no rounds but those of the caller */
+
+#define SEMEL_ATTEMPTS_FOREVER UINT32_MAX /* a message that fails is never given up */
 
 #define SEMEL_KEY_MAX          ((size_t)255) /* a longer key is stored as its SHA-256, never cut */
 #define SEMEL_NAME_MAX         ((size_t)255) /* of an inbox or outbox: letters, digits and . _ - */
@@ -113,8 +138,10 @@ typedef struct semel_inbox_options {
     /* by how much the clocks of producer, consumer and store may differ; default 60000. A message
      * is stale only if it was made before the newest forgotten marker, or up to this much later */
     uint32_t clock_margin_ms;
-    /* 1: the inbox may be opened with another key, mode (claim or transaction) or fingerprint
-     * than before. Its markers stay as they are; the caller answers for what that means */
+    /* 1: the inbox may be opened with another key, mode (claim or transaction), fingerprint or
+     * `remember` than before. Its markers stay as they are; the caller answers for what that means.
+     * With SEMEL_REMEMBER_POSITIONS, a row that belongs to another cluster or to a topic that was
+     * recreated is replaced, too */
     int accept_changes;
     /* What is compared between two messages with the same key; if it differs, on_mismatch decides.
      * `body` (type and body), `none`, or an expression as in `key`: json:/amount+json:/currency. A
@@ -142,6 +169,17 @@ typedef struct semel_inbox_options {
      * and a power failure (on PostgreSQL also a crash of the server) may undo the claim of a
      * message whose handler ran just then; the next copy would be its first attempt again. */
     int durable_claims;
+    /* With SEMEL_REMEMBER_POSITIONS messages are received by semel_inbox_receive_run(), or by a
+     * consumer whose transport has positions. The mode is not SEMEL_CLAIM, and what is about keys
+     * is refused: key, key_function, fingerprint, keep_details and the policies for duplicates,
+     * missing keys, mismatches and stale messages. A message that fails holds up its partition
+     * until it succeeds, or until it is put aside as a dead letter, by attempts_max: 1 puts it
+     * aside at once, SEMEL_ATTEMPTS_FOREVER never. */
+    semel_remember remember;
+    /* SEMEL_REMEMBER_POSITIONS: called when this process begins with a partition that has a gap,
+     * by the thread that receives, outside of every transaction. NULL: nobody wants to know */
+    semel_gap_function *gap;
+    void *gap_context;
 } semel_inbox_options;
 
 /* What an inbox sends to `faults` when a message becomes a dead letter, in the same transaction. It
@@ -224,6 +262,48 @@ SEMEL_API semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbo
                                                  const semel_message *const messages[],
                                                  size_t count, semel_handler *handler,
                                                  void *context, semel_error *err);
+
+/* Messages of one partition that follow each other: for SEMEL_REMEMBER_POSITIONS. */
+typedef struct semel_run {
+    size_t size;
+    const char *partition; /* "orders/3": whatever names it; not empty */
+    /* what the positions count in: the id of the cluster or of the topic. NULL or "": not known */
+    const char *origin;
+    const int64_t *positions; /* ascending, from 0 on */
+    const semel_message *const *messages;
+    size_t count;
+} semel_run;
+
+/* Handles a run in one transaction, which also moves the position of its partition: so whoever
+ * comes second with the same messages, and be it a consumer that the broker has written off, finds
+ * that they are duplicates. Handlers have no savepoints; if one fails, all is rolled back, and
+ * those before it run again without it. The messages must be given in the order of the partition,
+ * and none left out: what comes later than an undecided message moves the position past it.
+ *
+ * out[i] is the outcome of messages[i]: SEMEL_PROCESSED, _DUPLICATE or _DEAD for some of them,
+ * from the first on, then possibly SEMEL_FAILED for one. The rest is SEMEL_UNDECIDED, and has to
+ * wait: give it again, together with the one that failed. SEMEL_OK means that something was decided
+ * and the store works; `err` describes the message that failed. Attempts are counted before they
+ * start whenever the last one may not have ended: at the first run of a partition in this process,
+ * after a failure, and after SEMEL_EUNKNOWN. So a message that kills its process becomes a dead
+ * letter, too, and those beside it do not.
+ *
+ * SEMEL_EREJECTED: the row of this partition belongs to another cluster (the origins differ), or
+ * its topic was recreated (a message that it should know is newer than its last change, or is
+ * another one). Nothing was changed: see accept_changes and semel_inbox_forget_partition(). */
+SEMEL_API semel_status semel_inbox_receive_run(semel_outcome out[], semel_inbox *inbox,
+                                               const semel_run *run, semel_handler *handler,
+                                               void *context, semel_error *err);
+
+/* The position that the inbox expects next in a partition: all before it are decided.
+ * SEMEL_ENOTFOUND if it has not received anything from that partition. */
+SEMEL_API semel_status semel_inbox_position(int64_t *next, semel_inbox *inbox,
+                                            const char *partition, semel_error *err);
+
+/* Forgets the position of a partition: whatever comes next from it is handled, from there on. For
+ * topics that were recreated. Nothing must receive from the partition meanwhile. */
+SEMEL_API semel_status semel_inbox_forget_partition(semel_inbox *inbox, const char *partition,
+                                                    semel_error *err);
 
 /* Returns 1 for SEMEL_PROCESSED, _DUPLICATE, _REPLAYED and _DEAD: nothing is left to do for that
  * delivery. */

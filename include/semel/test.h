@@ -39,6 +39,7 @@ SEMEL_API void semel_test_reboot(semel_test_seam *seam, int64_t ms);
     X("fail.stored") X("fail.committed") X("bury.stored") X("bury.committed") \
     X("send.stored") \
     X("batch.marked") X("batch.handled") X("batch.left") X("batch.settled") X("batch.committed") \
+    X("run.read") X("run.handled") X("run.moved") X("run.committed") \
     X("relay.leased") X("relay.taken") X("relay.published") X("relay.settled") X("relay.done") \
     X("publish.stored") X("publish.committed") X("deliver.stored") X("deliver.committed") \
     X("extend.stored") X("extend.committed") X("settle.stored") X("settle.committed") \

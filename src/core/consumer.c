@@ -32,12 +32,13 @@ static semel_status worker_init(worker *w, semel_consumer *consumer, semel_error
     w->jobs = mem_alloc(batch * sizeof(job *));
     w->chosen = mem_alloc(batch * sizeof *w->chosen);
     w->chosen_index = mem_alloc(batch * sizeof *w->chosen_index);
+    w->positions = mem_alloc(batch * sizeof *w->positions);
     w->outcomes = mem_alloc(batch * sizeof *w->outcomes);
     w->buried = mem_alloc(batch * sizeof *w->buried);
     w->settles = mem_alloc(batch * sizeof *w->settles);
     w->settled = mem_alloc(batch * sizeof(job *));
-    if (w->jobs && w->chosen && w->chosen_index && w->outcomes && w->buried && w->settles &&
-        w->settled)
+    if (w->jobs && w->chosen && w->chosen_index && w->positions && w->outcomes && w->buried &&
+        w->settles && w->settled)
         return SEMEL_OK;
     return out_of_memory(consumer, err);
 }
@@ -47,6 +48,7 @@ static void worker_free(worker *w)
     mem_free(w->jobs);
     mem_free(w->chosen);
     mem_free(w->chosen_index);
+    mem_free(w->positions);
     mem_free(w->outcomes);
     mem_free(w->buried);
     mem_free(w->settles);
@@ -70,11 +72,18 @@ static int batches_help(const semel_consumer *consumer)
 {
     for (size_t i = 0; i < consumer->group_count; i++) {
         const route_group *group = &consumer->groups[i];
-        if (!group->unkeyed && group->inbox->options.mode != SEMEL_CLAIM &&
-            group->inbox->store->driver->units->savepoint)
+        if (group->inbox->positions ||
+            (!group->unkeyed && group->inbox->options.mode != SEMEL_CLAIM &&
+             group->inbox->store->driver->units->savepoint))
             return 1;
     }
     return 0;
+}
+
+/* A transaction with one row for all of its messages gets cheaper for longer. */
+static uint32_t batch_bound(const semel_consumer *consumer)
+{
+    return consumer->takes_runs ? BATCH_MOST_OF_RUN : BATCH_MOST;
 }
 
 /* Where messages are handled one by one anyway, a worker that took several would only keep them
@@ -83,7 +92,17 @@ static uint32_t choose_most(const semel_consumer *consumer)
 {
     if (consumer->options.batch)
         return consumer->options.batch;
-    return batches_help(consumer) || consumer->options.workers == 1 ? BATCH_MOST : 1;
+    return batches_help(consumer) || consumer->options.workers == 1 ? batch_bound(consumer) : 1;
+}
+
+static void choose_inflight(semel_consumer *consumer)
+{
+    enum { INFLIGHT_LEAST = 100 };
+    semel_consumer_options *options = &consumer->options;
+    uint32_t batch = options->batch ? options->batch : batch_bound(consumer);
+    uint32_t two_rounds = 2 * batch * options->workers;
+    if (!options->inflight_max)
+        options->inflight_max = two_rounds > INFLIGHT_LEAST ? two_rounds : INFLIGHT_LEAST;
 }
 
 /* All that it will ever need: no message costs an allocation of the consumer's. */
@@ -91,6 +110,7 @@ static semel_status consumer_alloc(semel_consumer *consumer, semel_error *err)
 {
     const semel_consumer_options *options = &consumer->options;
     const semel_seam *seam = &consumer->transport->seam;
+    choose_inflight(consumer);
     consumer->batch_most = choose_most(consumer);
     uint32_t most = consumer->batch_most * options->workers;
     hash_key key = {seam_random(seam), seam_random(seam)}; /* strangers choose the groups' names */
@@ -114,7 +134,7 @@ static semel_status consumer_check_choices(const semel_consumer_options *options
         return semel_fail(err, SEMEL_EINVAL,
                           "semel_consumer_options.on_unrouted: there is no choice %d",
                           (int)options->on_unrouted);
-    if ((unsigned)options->order > SEMEL_ORDER_GROUP)
+    if ((unsigned)options->order > SEMEL_ORDER_PARTITION)
         return semel_fail(err, SEMEL_EINVAL, "semel_consumer_options.order: there is no choice %d",
                           (int)options->order);
     if ((unsigned)options->on_failure > SEMEL_FAILURE_REJECT)
@@ -136,17 +156,46 @@ static semel_status consumer_check_choices(const semel_consumer_options *options
     return SEMEL_OK;
 }
 
+/* Positions need a transport that has them, and the order of each partition. */
+static semel_status check_positions(semel_consumer *consumer, semel_error *err)
+{
+    const semel_transport_driver *driver = consumer->transport->driver;
+    int has_positions = (driver->abilities & SEMEL_TRANSPORT_POSITIONS) != 0;
+    size_t count = 0;
+    for (size_t i = 0; i < consumer->group_count; i++) {
+        const semel_inbox *inbox = consumer->groups[i].inbox;
+        count += inbox->positions != NULL;
+        if (inbox->positions && !has_positions)
+            return semel_fail(err, SEMEL_EUNSUPPORTED,
+                              "inbox \"%s\" remembers positions, and a %s: transport has none: let "
+                              "it remember keys",
+                              inbox->name, driver->scheme);
+    }
+    consumer->takes_runs = count == consumer->group_count;
+    if (count)
+        consumer->options.order = SEMEL_ORDER_PARTITION;
+    if (consumer->options.order == SEMEL_ORDER_PARTITION && !has_positions)
+        return semel_fail(err, SEMEL_EUNSUPPORTED,
+                          "SEMEL_ORDER_PARTITION: a %s: transport has no partitions; take "
+                          "SEMEL_ORDER_GROUP",
+                          driver->scheme);
+    return SEMEL_OK;
+}
+
 /* What the broker is to decide, it must be able to decide. */
 static semel_status check_on_failure(const semel_consumer *consumer, semel_error *err)
 {
     const semel_consumer_options *options = &consumer->options;
     if (options->on_failure == SEMEL_FAILURE_HOLD)
         return SEMEL_OK;
-    if (options->order == SEMEL_ORDER_GROUP)
+    if (options->order != SEMEL_ORDER_NONE)
         return semel_fail(err, SEMEL_EINVAL,
                           "semel_consumer_options: a delivery that goes back to the broker loses "
-                          "its place in its group: with SEMEL_ORDER_GROUP on_failure must be "
-                          "SEMEL_FAILURE_HOLD");
+                          "its place in its %s, so on_failure must be SEMEL_FAILURE_HOLD",
+                          options->order == SEMEL_ORDER_GROUP
+                              ? "group: with SEMEL_ORDER_GROUP"
+                              : "partition: with SEMEL_ORDER_PARTITION, or an inbox that remembers "
+                                "positions");
     if (options->on_failure == SEMEL_FAILURE_REJECT &&
         !transport_keeps_rejected(consumer->transport))
         return semel_fail(err, SEMEL_EUNSUPPORTED,
@@ -160,7 +209,6 @@ static semel_status check_on_failure(const semel_consumer *consumer, semel_error
 static semel_status consumer_read_options(semel_consumer_options *out,
                                           const semel_consumer_options *given, semel_error *err)
 {
-    enum { INFLIGHT_LEAST = 100 };
     semel_status status = options_read(out, sizeof *out, given, "semel_consumer_options", err);
     if (!status)
         status = consumer_check_choices(out, err);
@@ -170,9 +218,6 @@ static semel_status consumer_read_options(semel_consumer_options *out,
     out->backoff_max_ms = out->backoff_max_ms ? out->backoff_max_ms : 60000;
     out->workers = out->workers ? out->workers : 1;
     out->attempts_max = out->attempts_max ? out->attempts_max : 5;
-    uint32_t two_rounds = 2 * (out->batch ? out->batch : BATCH_MOST) * out->workers;
-    if (!out->inflight_max)
-        out->inflight_max = two_rounds > INFLIGHT_LEAST ? two_rounds : INFLIGHT_LEAST;
     return SEMEL_OK;
 }
 
@@ -188,9 +233,11 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
     consumer->terms.stopped = &consumer->stopped;
     consumer->terms.endless = consumer->options.on_failure != SEMEL_FAILURE_HOLD;
     if (!status)
-        status = check_on_failure(consumer, err);
-    if (!status)
         status = table_open(consumer, routes, count, err);
+    if (!status)
+        status = check_positions(consumer, err);
+    if (!status)
+        status = check_on_failure(consumer, err);
     if (!status)
         status = consumer_alloc(consumer, err);
     if (!status)

@@ -40,6 +40,7 @@ typedef struct worker {
     size_t taken;                 /* that many were in work when the step began to handle them */
     const semel_message **chosen; /* of one route */
     size_t *chosen_index;
+    int64_t *positions; /* of the chosen ones */
     semel_outcome *outcomes;
     int *buried; /* which became dead letters just now */
     semel_delivery_settlement *settles;
@@ -72,6 +73,7 @@ struct semel_consumer {
     char *patterns; /* the routes' pattern texts */
     route_group *groups;
     size_t group_count;
+    int takes_runs;       /* all groups remember positions */
     semel_inbox *letters; /* where what has no route, or cannot be used, is kept */
     unit_terms terms;
     semel_consumer_options options; /* complete */

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-enum { BATCH_BUDGET_MS = 20, BATCH_MOST = 100 };
+enum { BATCH_BUDGET_MS = 20, BATCH_MOST = 100, BATCH_MOST_OF_RUN = 1000 };
 
 typedef struct batch_limit {
     uint32_t now; /* take no more than so many */

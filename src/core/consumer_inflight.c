@@ -1,6 +1,6 @@
-/* See consumer_inflight.h. Of a group only a hash is kept: two groups that share one are handled as
- * if they were one, which is slower and not wrong, and nothing has to be compared with messages
- * that may be settled by now. */
+/* See consumer_inflight.h. Of a group or partition only a hash is kept: two that share one are
+ * handled as if they were one, which is slower and not wrong, and nothing has to be compared with
+ * messages that may be settled by now. */
 #include "core/consumer_inflight.h"
 
 #include "base/mem.h"
@@ -11,13 +11,13 @@
 semel_status inflight_open(inflight *in, uint32_t max, semel_order order, hash_key key,
                            semel_error *err)
 {
-    *in = (inflight){.max = max, .bucket_count = 1, .key = key};
+    *in = (inflight){.max = max, .bucket_count = 1, .order = order, .key = key};
     while (in->bucket_count < max)
         in->bucket_count *= 2;
     in->jobs = mem_alloc(max * sizeof *in->jobs);
-    if (order == SEMEL_ORDER_GROUP)
+    if (order != SEMEL_ORDER_NONE)
         in->tails = mem_alloc(in->bucket_count * sizeof(job *));
-    if (!in->jobs || (order == SEMEL_ORDER_GROUP && !in->tails)) {
+    if (!in->jobs || (order != SEMEL_ORDER_NONE && !in->tails)) {
         inflight_close(in);
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for %u deliveries in flight", max);
     }
@@ -88,50 +88,74 @@ static void leave_all(inflight *in, job *j)
     in->count--;
 }
 
-/* --- groups ----------------------------------------------------------------------------------- */
+/* --- chains ----------------------------------------------------------------------------------- */
 
-static uint64_t group_of(const inflight *in, const semel_message *message, int unusable)
+static const char *chain_name(const inflight *in, const job *j)
 {
-    if (!in->tails || unusable || !message->group || !*message->group)
+    if (in->order == SEMEL_ORDER_PARTITION)
+        return j->partition;
+    return j->unusable ? NULL : j->message->group;
+}
+
+static uint64_t chain_of(const inflight *in, const job *j)
+{
+    const char *name = in->tails ? chain_name(in, j) : NULL;
+    if (!name || !*name)
         return 0;
-    uint64_t hash = hash_bytes(in->key, message->group, strlen(message->group));
+    uint64_t hash = hash_bytes(in->key, name, strlen(name));
     return hash ? hash : 1;
 }
 
-static job **find_tail(const inflight *in, uint64_t group)
+static job **find_tail(const inflight *in, uint64_t chain)
 {
-    job **at = &in->tails[group & (in->bucket_count - 1)];
-    while (*at && (*at)->group != group)
+    job **at = &in->tails[chain & (in->bucket_count - 1)];
+    while (*at && (*at)->chain != chain)
         at = &(*at)->same_bucket;
     return at;
 }
 
-/* As the last one of its group. 1 if it is the first one, too. */
-static int join_group(const inflight *in, job *j)
+/* As the last one of its chain. */
+static void join_chain(const inflight *in, job *j)
 {
-    job **at = find_tail(in, j->group);
-    job *tail = *at;
-    if (tail) {
-        tail->follower = j;
-        j->same_bucket = tail->same_bucket;
+    job **at = find_tail(in, j->chain);
+    j->leader = *at;
+    if (j->leader) {
+        j->leader->follower = j;
+        j->same_bucket = j->leader->same_bucket;
     }
     *at = j;
-    return !tail;
 }
 
-/* Its group goes on without it. Only the first one of a group leaves, or the others have been
- * taken, too. */
-static void leave_group(inflight *in, job *j)
+static void replace_tail(const inflight *in, const job *j)
+{
+    job **at = find_tail(in, j->chain);
+    if (j->leader)
+        j->leader->same_bucket = j->same_bucket;
+    *at = j->leader ? j->leader : j->same_bucket;
+}
+
+/* Its chain goes on without it. */
+static void leave_chain(inflight *in, job *j)
 {
     job *next = j->follower;
-    if (next && next->state == JOB_BEHIND) {
+    if (!next)
+        replace_tail(in, j);
+    if (j->leader)
+        j->leader->follower = next;
+    if (next)
+        next->leader = j->leader;
+    if (next && !next->leader && next->state == JOB_BEHIND)
         become_ready(in, next);
-    } else if (!next) {
-        job **at = find_tail(in, j->group);
-        if (*at == j)
-            *at = j->same_bucket;
-    }
-    j->follower = NULL;
+    j->leader = j->follower = NULL;
+}
+
+void inflight_revoke(const inflight *in, job *j)
+{
+    j->revoked = 1;
+    if (in->order != SEMEL_ORDER_PARTITION || !j->chain)
+        return;
+    for (job *next = j->follower; next && next->position > j->position; next = next->follower)
+        next->revoked = 1;
 }
 
 /* --- a delivery comes and goes ---------------------------------------------------------------- */
@@ -142,16 +166,21 @@ void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses)
     in->unused = j->behind;
     *j = (job){.tag = delivery->tag,
                .message = delivery->message,
+               .partition = delivery->partition,
+               .origin = delivery->origin,
+               .position = delivery->position,
                .losses = losses,
                .suspect = delivery->message->delivery >= 2,
                .redelivered = delivery->message->delivery >= 2,
                .unusable = message_check(delivery->message, NULL) != SEMEL_OK};
-    j->group = group_of(in, j->message, j->unusable);
+    j->chain = chain_of(in, j);
     join_all(in, j);
-    if (!j->group || join_group(in, j))
-        become_ready(in, j);
-    else
+    if (j->chain)
+        join_chain(in, j);
+    if (j->leader)
         j->state = JOB_BEHIND;
+    else
+        become_ready(in, j);
 }
 
 static int is_retry(const job *j)
@@ -170,8 +199,8 @@ void inflight_remove(inflight *in, job *j)
     if (j->state == JOB_WORKING)
         end_work(in, j);
     leave_all(in, j);
-    if (j->group)
-        leave_group(in, j);
+    if (j->chain)
+        leave_chain(in, j);
     j->state = JOB_FREE;
     j->behind = in->unused;
     in->unused = j;
@@ -184,7 +213,7 @@ static void start_work(inflight *in, job *j)
     j->state = JOB_WORKING;
     in->suspects += j->suspect != 0;
     in->retries += is_retry(j) != 0;
-    j->routed = j->unsettled = j->failed = j->stopped = j->left = 0;
+    j->unsettled = j->failed = j->stopped = j->left = 0;
 }
 
 void inflight_refresh(inflight *in, int64_t now_ms)
@@ -216,6 +245,32 @@ size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms)
     return count;
 }
 
+/* A chain may be named by two partitions that share a hash: then their positions are not of one
+ * run. The consumer divides what it gets by partitions, so a mixture is only a shorter run. */
+static size_t take_run(inflight *in, job *j, job *out[], size_t max)
+{
+    size_t count = 0;
+    leave_ready(in, j);
+    do {
+        int64_t position = j->position;
+        start_work(in, j);
+        out[count++] = j;
+        j = j->follower;
+        if (j && j->position <= position)
+            break; /* the broker has begun again */
+    } while (j && count < max && j->state == JOB_BEHIND);
+    return count;
+}
+
+size_t inflight_next_runs(inflight *in, job *out[], size_t max, size_t chains, int64_t now_ms)
+{
+    size_t count = 0;
+    inflight_refresh(in, now_ms);
+    for (size_t i = 0; i < chains && count < max && in->ready.first; i++)
+        count += take_run(in, in->ready.first, out + count, max - count);
+    return count;
+}
+
 job *inflight_next_oldest(inflight *in)
 {
     job *j = in->all.first;
@@ -231,16 +286,26 @@ job *inflight_next_oldest(inflight *in)
     return j;
 }
 
+/* 1 if another one of its chain comes first. */
+static int falls_behind(job *j)
+{
+    if (j->leader)
+        j->state = JOB_BEHIND;
+    return j->leader != NULL;
+}
+
 void inflight_put_back(inflight *in, job *j)
 {
     end_work(in, j);
-    become_ready(in, j);
+    if (!falls_behind(j))
+        become_ready(in, j);
 }
 
 void inflight_put_first(inflight *in, job *j)
 {
     end_work(in, j);
-    become_ready_behind(in, NULL, j);
+    if (!falls_behind(j))
+        become_ready_behind(in, NULL, j);
 }
 
 static void count_delivery(job *j)
@@ -264,6 +329,8 @@ void inflight_postpone(inflight *in, job *j, int64_t due_ms)
     } else {
         j->setbacks++;
     }
+    if (falls_behind(j))
+        return;
     j->state = JOB_WAITING;
     j->due_ms = due_ms;
     job *place = in->waiting.last;

@@ -1,9 +1,12 @@
 /* Deliveries in flight: received, and not settled yet.
  *
  * A job is READY to be handled, in work (WORKING), WAITING for its backoff to pass, or BEHIND
- * another of its group that is not done. Where order is kept the jobs of one group form a chain in
- * the order of their delivery, and only the first of it is ever anything but BEHIND: so a message
- * that fails holds up its own group, however many workers there are.
+ * another of its chain that is not done. Where order is kept the jobs of one group, or of one
+ * partition, form a chain in the order of their delivery, and only the first of it is ever READY or
+ * WAITING: so a message that fails holds up its own chain, however many workers there are. A worker
+ * takes the first one of a chain, or a run: the first one and those that follow it. What comes back
+ * of a run is BEHIND again, unless it is the first one now. For inboxes that remember positions
+ * nothing less would do: a position that moves past a message which is not done would lose it.
  *
  * Only one worker at a time has suspects, deliveries that came again: their attempts are counted
  * before they start, and if one of them kills the process, those of its neighbours must not be.
@@ -26,9 +29,10 @@ typedef struct job {
     job_state state;
     struct job *older, *newer;   /* among all in flight, in the order of delivery */
     struct job *before, *behind; /* in the line of those that are ready, or that wait */
-    struct job *follower;        /* the next one of its group */
-    struct job *same_bucket;     /* among the last ones of their groups */
-    uint64_t group;              /* a hash; 0: it has none */
+    struct job *leader;          /* the one before it in its chain */
+    struct job *follower;        /* the next one */
+    struct job *same_bucket;     /* among the last ones of their chains */
+    uint64_t chain;              /* a hash of group or partition; 0: it has none */
     int64_t due_ms;              /* WAITING: until then */
     semel_message copy;          /* what is handled again here counts one delivery more each time */
     uint32_t setbacks;           /* attempts that ended without a failure of the handler */
@@ -38,12 +42,15 @@ typedef struct job {
     /* For the worker that has it in work. */
     uint64_t tag;
     const semel_message *message;
+    const char *partition; /* as in the delivery */
+    const char *origin;
+    int64_t position;
+    int revoked;     /* the broker has taken it back: it is not handled here */
     uint32_t losses; /* the consumer's number of losses when it came */
     int suspect;     /* it came again: it may have killed the process that had it before */
     int unusable; /* over a limit or malformed: no store could keep it, not even as a dead letter */
-    int redelivered; /* the broker has delivered it before, to this consumer or to another */
-    int dead;        /* it became a dead letter by this delivery, or by one before it */
-    int routed;
+    int redelivered;       /* the broker has delivered it before, to this consumer or to another */
+    int dead;              /* it became a dead letter by this delivery, or by one before it */
     int unsettled;         /* some route is not done with it ... */
     int failed;            /* ... and some handler has tried */
     int stopped;           /* ... and some handler has ended early because the consumer stops */
@@ -64,7 +71,8 @@ typedef struct inflight {
     job_line ready;
     uint32_t ready_count;
     job_line waiting; /* the one that is due first stands first */
-    job **tails;      /* the last one of each group, by its hash; NULL: no order is kept */
+    semel_order order;
+    job **tails; /* the last one of each chain, by its hash; NULL: no order is kept */
     uint32_t bucket_count;
     hash_key key;
     uint32_t suspects; /* in work */
@@ -83,9 +91,17 @@ static inline uint32_t inflight_room(const inflight *in)
 /* There must be room. */
 void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses);
 
-/* Up to `max` that may be handled now, and together: no two of a group. They are the caller's until
+/* Up to `max` that may be handled now, and together: no two of a chain. They are the caller's until
  * each is put back, put first, postponed or removed. */
 size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms);
+
+/* The same in runs: of up to `chains` chains as many as there is room for, those of one chain side
+ * by side, with ascending positions. For inboxes that count attempts themselves. */
+size_t inflight_next_runs(inflight *in, job *out[], size_t max, size_t chains, int64_t now_ms);
+
+/* The broker has taken back this delivery of a partition, and therefore those behind it that came
+ * with it. */
+void inflight_revoke(const inflight *in, job *j);
 
 /* Those whose time has come are ready now: in->ready_count says how many are. Some of them may have
  * to wait for suspects in other hands. */
@@ -101,11 +117,11 @@ void inflight_put_first(inflight *in, job *j);
 /* Not before `due_ms`. It comes as another delivery if it has failed. */
 void inflight_postpone(inflight *in, job *j, int64_t due_ms);
 
-/* It is settled, or cannot be any more: what follows in its group may be handled. */
+/* It is settled, or cannot be any more: what follows in its chain may be handled. */
 void inflight_remove(inflight *in, job *j);
 
 /* The oldest job that no worker has in work, taken as by inflight_next() whatever stands before it
- * in its group; NULL: none. For giving back all jobs, in order. */
+ * in its chain; NULL: none. For giving back all jobs, in order. */
 job *inflight_next_oldest(inflight *in);
 
 /* Is any of them in work, or ready for it? */

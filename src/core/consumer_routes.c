@@ -1,6 +1,9 @@
 /* Jobs through the routes of a consumer: each route takes those that fit it, through its own
  * inbox, and routes that share an inbox take theirs together, in one unit.
  *
+ * What has no route, or cannot be used, is kept first: a message behind it moves the position of
+ * its partition past it.
+ *
  * If the process dies on the way the deliveries come again, and the routes that were done see
  * duplicates; routes without an inbox run again. When the store fails on the way, nothing is
  * said to the broker, and all is tried again, except for routes without an inbox that are done:
@@ -8,8 +11,10 @@
 #include "base/message.h"
 #include "core/consumer.h"
 #include "core/dead.h"
+#include "core/positions.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* `*` stands for any run of characters, also none. Linear: after a mismatch only the last star
  * moves. */
@@ -104,9 +109,8 @@ static size_t choose_messages(worker *self, const route_group *group)
     size_t chosen = 0, number = (size_t)(group - self->consumer->groups);
     for (size_t i = 0; i < self->count; i++) {
         job *j = self->jobs[i];
-        if (j->unusable || j->left || !group_fits(group, j->message))
+        if (j->unusable || j->left || j->revoked || !group_fits(group, j->message))
             continue;
-        j->routed = 1;
         if (is_done(j, number))
             continue;
         self->chosen[chosen] = j->message;
@@ -117,7 +121,7 @@ static size_t choose_messages(worker *self, const route_group *group)
 
 /* Turns the outcomes of one group into what they mean for the deliveries. */
 static semel_status apply_outcomes(worker *self, const route_group *group, size_t chosen,
-                                   int stopped, semel_error *err)
+                                   int stopped, int left, semel_error *err)
 {
     semel_status status = SEMEL_OK;
     size_t number = (size_t)(group - self->consumer->groups);
@@ -142,7 +146,7 @@ static semel_status apply_outcomes(worker *self, const route_group *group, size_
             j->failed = 1;
         if (outcome == SEMEL_UNDECIDED && stopped)
             j->stopped = 1;
-        else if (outcome == SEMEL_UNDECIDED && self->pace.cut)
+        else if (outcome == SEMEL_UNDECIDED && left)
             j->left = 1;
     }
     return status;
@@ -163,10 +167,84 @@ static semel_status receive_rest(worker *self, const route_group *group, size_t 
     return inbox_status_among_others(outcomes, status);
 }
 
+/* Where the run ends that begins at `from`. */
+static size_t end_of_run(const worker *self, size_t from, size_t chosen)
+{
+    const job *before = self->jobs[self->chosen_index[from]];
+    size_t end = from + 1;
+    for (; end < chosen; end++) {
+        const job *j = self->jobs[self->chosen_index[end]];
+        if (j->chain != before->chain || j->position <= before->position ||
+            strcmp(j->partition, before->partition) != 0)
+            break;
+        before = j;
+    }
+    return end;
+}
+
+static semel_status receive_run(worker *self, const route_group *group, size_t from, size_t end,
+                                semel_error *err)
+{
+    const job *first = self->jobs[self->chosen_index[from]];
+    for (size_t i = from; i < end; i++)
+        self->positions[i] = self->jobs[self->chosen_index[i]]->position;
+    const semel_run run = {.size = sizeof run,
+                           .partition = first->partition,
+                           .origin = first->origin,
+                           .positions = self->positions + from,
+                           .messages = self->chosen + from,
+                           .count = end - from};
+    return inbox_receive_run(self->outcomes + from, self->buried + from, group->inbox, &run,
+                             group->handler, group->context, &self->terms, err);
+}
+
+static semel_status check_partitions(const worker *self, size_t chosen, semel_error *err)
+{
+    for (size_t i = 0; i < chosen; i++) {
+        const job *j = self->jobs[self->chosen_index[i]];
+        if (!j->partition || !*j->partition || j->position < 0)
+            return semel_fail(err, SEMEL_EINVAL,
+                              "%s: the transport has delivered a message without a position",
+                              self->consumer->transport->driver->scheme);
+    }
+    return SEMEL_OK;
+}
+
+/* 1 if what comes next is of the same chain, and has to wait for the last one. Only partitions
+ * whose hashes are the same could make two runs of one chain. */
+static int is_held_up(const worker *self, size_t end, size_t chosen)
+{
+    return end < chosen && !semel_outcome_settled(self->outcomes[end - 1]) &&
+           self->jobs[self->chosen_index[end]]->chain ==
+               self->jobs[self->chosen_index[end - 1]]->chain;
+}
+
+/* Each run has a transaction of its own, and each may use the time of a batch. */
+static semel_status receive_runs(worker *self, const route_group *group, size_t chosen,
+                                 semel_error *err)
+{
+    int64_t longest_ms = 0;
+    semel_status status = check_partitions(self, chosen, err);
+    for (size_t i = 0; i < chosen; i++)
+        self->outcomes[i] = SEMEL_UNDECIDED;
+    for (size_t from = 0, end; !status && from < chosen; from = end) {
+        end = end_of_run(self, from, chosen);
+        status = receive_run(self, group, from, end, err);
+        if (self->pace.used_ms > longest_ms)
+            longest_ms = self->pace.used_ms;
+        if (is_held_up(self, end, chosen))
+            break;
+    }
+    self->pace.used_ms = longest_ms;
+    return status;
+}
+
 static semel_status receive_chosen(worker *self, const route_group *group, size_t chosen,
                                    semel_error *err)
 {
     size_t decided = 0;
+    if (group->inbox->positions)
+        return receive_runs(self, group, chosen, err);
     semel_status status = can_settle_in_unit(self, group, chosen)
                               ? receive_settling(self, group, chosen, &decided, err)
                               : SEMEL_OK;
@@ -194,7 +272,8 @@ static semel_status handle_group(worker *self, const route_group *group, semel_e
         status = SEMEL_OK;
     if (status)
         *err = failed;
-    semel_status kept = apply_outcomes(self, group, chosen, stopped, status ? NULL : err);
+    int left = self->pace.cut || (!status && group->inbox->positions);
+    semel_status kept = apply_outcomes(self, group, chosen, stopped, left, status ? NULL : err);
     return status ? status : kept;
 }
 
@@ -204,7 +283,7 @@ static semel_status note_unusable(const semel_consumer *consumer, job *j, semel_
 {
     const semel_message *message = j->message;
     semel_error why;
-    if (!j->unusable)
+    if (!j->unusable || j->revoked)
         return SEMEL_OK;
     message_check(message, &why);
     semel_message named = {.size = sizeof named,
@@ -250,10 +329,19 @@ static void say_unrouted(semel_error *why, const semel_consumer *consumer,
                queue ? " in queue \"" : "", queue ? queue : "", queue ? "\"" : "", patterns);
 }
 
+static int is_routed(const semel_consumer *consumer, const semel_message *message)
+{
+    size_t i = 0;
+    while (i < consumer->group_count && !group_fits(&consumer->groups[i], message))
+        i++;
+    return i < consumer->group_count;
+}
+
 static semel_status keep_unrouted(const semel_consumer *consumer, job *j, semel_error *err)
 {
     semel_error why;
-    if (j->routed || j->unusable || consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
+    if (j->unusable || j->revoked || j->dead || is_routed(consumer, j->message) ||
+        consumer->options.on_unrouted == SEMEL_UNROUTED_IGNORE)
         return SEMEL_OK;
     say_unrouted(&why, consumer, j->message);
     semel_status status = inbox_bury_refused(consumer->letters, LETTER_UNROUTED, j->message,
@@ -268,10 +356,10 @@ semel_status route_jobs(worker *self, semel_error *err)
     const semel_consumer *consumer = self->consumer;
     semel_status status = SEMEL_OK;
     self->handlers_ms = 0;
-    for (size_t i = 0; !status && i < consumer->group_count; i++)
-        status = handle_group(self, &consumer->groups[i], err);
     for (size_t i = 0; !status && i < self->count; i++)
         if (!(status = note_unusable(consumer, self->jobs[i], err)))
             status = keep_unrouted(consumer, self->jobs[i], err);
+    for (size_t i = 0; !status && i < consumer->group_count; i++)
+        status = handle_group(self, &consumer->groups[i], err);
     return status;
 }

@@ -24,7 +24,7 @@ int can_settle_in_unit(const worker *self, const route_group *group, size_t chos
 {
     const semel_consumer *consumer = self->consumer;
     const semel_inbox *inbox = group->inbox;
-    if (chosen < 2 || group->unkeyed || inbox->options.mode == SEMEL_CLAIM ||
+    if (chosen < 2 || group->unkeyed || inbox->positions || inbox->options.mode == SEMEL_CLAIM ||
         !transport_is_in(consumer->transport, inbox->store))
         return 0;
     for (size_t i = 0; consumer->group_count > 1 && i < chosen; i++)

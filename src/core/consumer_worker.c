@@ -20,6 +20,10 @@
  * said a number. A job that was left because the time for its batch was over is the next one again,
  * as if it had not been taken: no attempt, no setback and no backoff.
  *
+ * A delivery that the broker has taken back before it was handled (`revoked` of the transport
+ * table) leaves the consumer with the verdict RETRY, and nothing of it is counted. If it is taken
+ * back later, its work is a duplicate wherever it comes again, or the other way round.
+ *
  * Where the queue is in the store of the inbox, most verdicts go with the commit of the work
  * (consumer_settle.c).
  *
@@ -42,11 +46,16 @@ static int64_t now_ms(const semel_consumer *consumer)
 /* --- taking and receiving (the lock is held) -------------------------------------------------- */
 
 /* What is ready is shared by the workers that have nothing in work; a step has one worker. */
-static uint32_t share_of(const worker *self)
+static size_t take_share(worker *self, int64_t now)
 {
-    const semel_consumer *consumer = self->consumer;
+    semel_consumer *consumer = self->consumer;
+    inflight *in = &consumer->inflight;
     uint32_t workers = consumer->running ? consumer->options.workers - consumer->working : 1;
-    return batch_limit_share(&self->limit, consumer->inflight.ready_count, workers);
+    if (!consumer->takes_runs)
+        return inflight_next(in, self->jobs,
+                             batch_limit_share(&self->limit, in->ready_count, workers), now);
+    uint32_t chains = (in->ready_count + workers - 1) / workers;
+    return inflight_next_runs(in, self->jobs, self->limit.now, chains, now);
 }
 
 /* A worker that leaves something to do wakes an idle worker, which then does the same. After an
@@ -57,7 +66,7 @@ static void worker_next_jobs(worker *self)
     inflight *in = &consumer->inflight;
     int64_t now = in->waiting.first ? now_ms(consumer) : 0; /* else it is not used */
     inflight_refresh(in, now);
-    self->count = consumer->failed ? 0 : inflight_next(in, self->jobs, share_of(self), now);
+    self->count = consumer->failed ? 0 : take_share(self, now);
     if (self->count) {
         consumer->busy_since_ms = wait_clock_ms();
         consumer->working++;
@@ -200,7 +209,7 @@ static int is_left(const job *j)
  * given back when the consumer is closed. */
 static int stays_in_flight(const semel_consumer *consumer, const job *j)
 {
-    return j->unsettled && !is_left_to_broker(consumer, j) &&
+    return !j->revoked && j->unsettled && !is_left_to_broker(consumer, j) &&
            (j->stopped || is_left(j) || !broker_delays(consumer));
 }
 
@@ -215,6 +224,10 @@ static int is_rejected(const semel_consumer *consumer, const job *j)
 static semel_delivery_settlement verdict_of(const semel_consumer *consumer, const job *j)
 {
     semel_delivery_settlement settle = {.tag = j->tag, .verdict = SEMEL_VERDICT_ACK};
+    if (j->revoked) {
+        settle.verdict = SEMEL_VERDICT_RETRY;
+        return settle;
+    }
     if (j->unusable || is_rejected(consumer, j)) {
         settle.verdict = SEMEL_VERDICT_REJECT;
     } else if (j->unsettled) {
@@ -324,9 +337,9 @@ static semel_status settle_or_postpone(worker *self, const batch_seen *seen, siz
     consumer->working--;
     note_loss(self, count, status);
     note_step(self, seen);
-    keep_jobs(self);
     for (size_t i = 0; i < count; i++)
         inflight_remove(&consumer->inflight, self->settled[i]);
+    keep_jobs(self); /* the first one that is left of a chain is its first one now */
     outage_over(self, OUTAGE_STORE | (count && !status ? OUTAGE_BROKER : 0));
     pthread_mutex_unlock(&consumer->lock);
     return status;
@@ -360,6 +373,23 @@ static void put_back_all(worker *self, semel_status status, const semel_error *w
     pthread_mutex_unlock(&consumer->lock);
 }
 
+/* Just before they are handled. */
+static void ask_revoked(worker *self)
+{
+    semel_consumer *consumer = self->consumer;
+    const semel_transport *transport = consumer->transport;
+    if (!transport->driver->revoked)
+        return;
+    for (size_t i = 0; i < self->count; i++) {
+        job *j = self->jobs[i];
+        if (j->revoked || !transport->driver->revoked(transport->state, j->tag))
+            continue;
+        pthread_mutex_lock(&consumer->lock); /* its chain may just become longer */
+        inflight_revoke(&consumer->inflight, j);
+        pthread_mutex_unlock(&consumer->lock);
+    }
+}
+
 semel_status worker_step(worker *self, uint32_t wait_ms, size_t *acked, semel_error *err)
 {
     semel_consumer *consumer = self->consumer;
@@ -373,6 +403,7 @@ semel_status worker_step(worker *self, uint32_t wait_ms, size_t *acked, semel_er
         return status;
     int64_t began_ms = self->terms.pace ? now_ms(consumer) : 0;
     self->taken = self->count;
+    ask_revoked(self);
     status = route_jobs(self, err);
     batch_seen seen = see_step(self, self->terms.pace ? now_ms(consumer) - began_ms : 0);
     count = worker_end_settled(self);

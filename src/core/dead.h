@@ -39,6 +39,9 @@ semel_status dead_filter_read(semel_dead_filter *out, const semel_dead_filter *g
  * messages have an identity of their own, and no marker. */
 int letter_has_marker(semel_bytes key, const semel_message *message);
 
+/* The key of the letter's message: without what makes it the letter's own. */
+semel_bytes letter_key(semel_bytes key, const semel_message *message);
+
 /* One letter that is replayed: a message of `store`, which the inbox of another store may
  * handle. */
 typedef struct replay {

@@ -148,6 +148,8 @@ static semel_status replay_found(semel_outcome *out, work_unit *unit, const repl
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a dead letter");
     message->delivery = 0;
     message->delay_ms = 0;
+    if (r->inbox->positions) /* its position is not in the message */
+        unit->item.whole_key = letter_key(found->key, found->message);
     semel_status status =
         r->foreign ? SEMEL_OK : free_dead_key(unit, r->inbox, found, message, err);
     if (!status)

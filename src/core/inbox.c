@@ -1,7 +1,7 @@
 /* Inboxes: their options, their names, their bookkeeping. */
 #include "core/inbox.h"
 
-#include "core/unit.h"
+#include "core/positions.h"
 
 #include <string.h>
 
@@ -37,7 +37,69 @@ static semel_status inbox_check_choices(const semel_inbox_options *options, seme
                                     err);
     if (!status)
         status = inbox_check_choice((int)options->on_stale, SEMEL_STALE_PROCESS, "on_stale", err);
-    return status ? status : inbox_check_choice((int)options->age, SEMEL_AGE_IGNORE, "age", err);
+    if (!status)
+        status = inbox_check_choice((int)options->age, SEMEL_AGE_IGNORE, "age", err);
+    return status ? status
+                  : inbox_check_choice((int)options->remember, SEMEL_REMEMBER_POSITIONS, "remember",
+                                       err);
+}
+
+/* What an inbox without keys cannot do: the member, or NULL. */
+static const char *find_about_keys(const semel_inbox_options *options)
+{
+    return options->key              ? "key"
+           : options->key_function   ? "key_function"
+           : options->fingerprint    ? "fingerprint"
+           : options->on_duplicate   ? "on_duplicate"
+           : options->on_missing_key ? "on_missing_key"
+           : options->on_mismatch    ? "on_mismatch"
+           : options->on_stale       ? "on_stale"
+           : options->age            ? "age"
+           : options->keep_details   ? "keep_details"
+                                     : NULL;
+}
+
+static semel_status no_key(void *key, size_t capacity, size_t *len, const semel_message *message,
+                           void *context, semel_error *err)
+{
+    (void)key, (void)capacity, (void)message, (void)context, (void)err;
+    *len = 0;
+    return SEMEL_OK;
+}
+
+/* From here on it is an inbox whose messages have no keys, but for what runs do. */
+static semel_status plan_positions(semel_inbox *inbox, semel_error *err)
+{
+    semel_inbox_options *options = &inbox->options;
+    if (options->remember != SEMEL_REMEMBER_POSITIONS)
+        return SEMEL_OK;
+    const char *about_keys = find_about_keys(options);
+    if (about_keys)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "inbox \"%s\" remembers positions, and semel_inbox_options.%s is about "
+                          "keys: leave it out, or remember keys",
+                          inbox->name, about_keys);
+    if (options->mode == SEMEL_CLAIM)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "inbox \"%s\": a position moves in the transaction of the work, so an "
+                          "inbox in claim mode remembers keys",
+                          inbox->name);
+    options->key_function = no_key;
+    options->on_missing_key = SEMEL_MISSING_KEY_PROCESS;
+    options->fingerprint = "none";
+    options->age = SEMEL_AGE_IGNORE;
+    options->retention_ms = SEMEL_RETENTION_FOREVER;
+    return positions_open(inbox, err);
+}
+
+semel_status inbox_takes_keys(const semel_inbox *inbox, semel_error *err)
+{
+    return inbox->positions
+               ? semel_fail(err, SEMEL_EMISUSE,
+                            "inbox \"%s\" remembers positions, and knows a message only by those: "
+                            "use semel_inbox_receive_run() or a consumer",
+                            inbox->name)
+               : SEMEL_OK;
 }
 
 /* Without dead letters there is no end to the attempts: giving up would lose the message. */
@@ -123,6 +185,9 @@ static semel_status inbox_prepare(semel_inbox *inbox, const char *name,
     if (status)
         return status;
     memcpy(inbox->name, name, strlen(name) + 1);
+    status = plan_positions(inbox, err);
+    if (status)
+        return status;
     fill_defaults(&inbox->options, store);
     status = store_can_keep_inbox(store, &inbox->options, err);
     if (!status)
@@ -154,14 +219,6 @@ semel_status semel_inbox_open(semel_inbox **out, semel_store *store, const char 
     else
         *out = inbox;
     return status;
-}
-
-static semel_status no_key(void *key, size_t capacity, size_t *len, const semel_message *message,
-                           void *context, semel_error *err)
-{
-    (void)key, (void)capacity, (void)message, (void)context, (void)err;
-    *len = 0;
-    return SEMEL_OK;
 }
 
 static semel_status new_unkeyed(semel_inbox **out, semel_store *store, const char *name,
@@ -223,6 +280,7 @@ void semel_inbox_close(semel_inbox *inbox)
         return;
     pthread_mutex_destroy(&inbox->sweep_lock);
     inbox_details_close(inbox);
+    positions_close(inbox);
     mem_free(inbox->fault_topic);
     mem_free(inbox);
 }

@@ -8,6 +8,8 @@
 
 #include <semel/observe.h>
 
+typedef struct position_table position_table; /* positions.h */
+
 struct semel_inbox {
     semel_store *store;
     int64_t scope;
@@ -18,6 +20,7 @@ struct semel_inbox {
     key_plan plan;
     struct inbox_details *details; /* NULL: none are kept */
     fingerprint_plan fingerprint;
+    position_table *positions; /* what it remembers instead of keys; NULL: keys */
     pthread_mutex_t sweep_lock;
     semel_sweep_position sweep_position;
     semel_sweep_position purge_position; /* of semel_inbox_purge_step() */
@@ -64,6 +67,9 @@ static inline uint64_t inbox_keep_ms(const semel_inbox *inbox)
  * dead letters. Nothing is stored for it; it has the scope 0. Closed by semel_inbox_close(). */
 semel_status inbox_open_unkeyed(semel_inbox **out, semel_store *store, const char *name,
                                 uint32_t attempts_max, semel_error *err);
+
+/* EMISUSE if the inbox remembers positions: messages come to it in runs only. */
+semel_status inbox_takes_keys(const semel_inbox *inbox, semel_error *err);
 
 /* inbox_details.c: the numbers of names that are kept with markers. */
 semel_status inbox_details_open(semel_inbox *inbox, semel_error *err);

@@ -433,5 +433,10 @@ semel_status semel_inbox_receive_batch(semel_outcome out[], semel_inbox *inbox,
                                        const semel_message *const messages[], size_t count,
                                        semel_handler *handler, void *context, semel_error *err)
 {
-    return inbox_receive_batch(out, NULL, inbox, messages, count, handler, context, NULL, err);
+    semel_status status = inbox_takes_keys(inbox, err);
+    for (size_t i = 0; status && i < count; i++)
+        out[i] = SEMEL_UNDECIDED;
+    return status ? status
+                  : inbox_receive_batch(out, NULL, inbox, messages, count, handler, context, NULL,
+                                        err);
 }

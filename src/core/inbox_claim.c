@@ -414,6 +414,8 @@ semel_status unit_claim(semel_outcome *out, work_unit *unit, semel_inbox *inbox,
     if (inbox->store != unit->store)
         return semel_fail(err, SEMEL_EINVAL, "inbox \"%s\" is in another store than the unit",
                           inbox->name);
+    if (inbox_takes_keys(inbox, err))
+        return SEMEL_EMISUSE;
     if (unit->joined && inbox->options.mode == SEMEL_CLAIM)
         return semel_fail(
             err, SEMEL_EINVAL,

@@ -6,12 +6,16 @@
  * the inbox with another one is refused, unless the caller accepts the change. Queued mode
  * counts as transaction mode: both write the same markers.
  *
+ * An inbox that remembers positions has no key, and its definition says just that.
+ *
  * The horizon is the smallest age at which markers of the inbox may have been removed. It only
  * ever becomes smaller: what a shorter retention has removed, a longer one does not bring back. */
 #include "core/unit.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define POSITIONS "remember positions" /* the definition of an inbox without keys */
 
 static const char *mode_name(semel_mode mode)
 {
@@ -21,6 +25,10 @@ static const char *mode_name(semel_mode mode)
 static void describe(semel_note_value *out, const semel_inbox *inbox)
 {
     const semel_inbox_options *options = &inbox->options;
+    if (options->remember == SEMEL_REMEMBER_POSITIONS) {
+        memcpy(out->text, POSITIONS, sizeof POSITIONS);
+        return;
+    }
     const char *key = options->key_function ? "function" : options->key ? options->key : "id";
     (void)snprintf(out->text, sizeof out->text, "key %s, mode %s, fingerprint %s", key,
                    mode_name(options->mode), options->fingerprint);
@@ -52,6 +60,8 @@ static int show_with_mode(semel_note_value *note, semel_mode mode)
 
 void inbox_definition_show(semel_note_value *note)
 {
+    if (strcmp(note->text, POSITIONS) == 0)
+        note->text[strlen("remember")] = '=';
     if (!show_with_mode(note, SEMEL_TRANSACTION))
         (void)show_with_mode(note, SEMEL_CLAIM);
 }

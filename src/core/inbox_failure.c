@@ -54,6 +54,14 @@ static semel_status with_content(semel_bytes *out, work_unit *unit, semel_bytes 
     return SEMEL_OK;
 }
 
+semel_bytes letter_key(semel_bytes key, const semel_message *message)
+{
+    char content[CONTENT_TEXT];
+    return letter_has_marker(key, message)
+               ? key
+               : (semel_bytes){key.data, key.len - write_content(content, message)};
+}
+
 int letter_has_marker(semel_bytes key, const semel_message *message)
 {
     char content[CONTENT_TEXT];
@@ -117,29 +125,32 @@ semel_status unit_note_failure(work_unit *unit, int dead, const char *why, semel
 typedef struct failure_record {
     int dead;
     const char *why;
+    unit_work *first; /* in the same transaction, before it; NULL: nothing */
+    void *context;
 } failure_record;
 
 static semel_status store_failure(work_unit *unit, void *context, semel_error *err)
 {
     const failure_record *record = context;
-    semel_status status = unit_note_failure(unit, record->dead, record->why, err);
+    semel_status status = record->first ? record->first(unit, record->context, err) : SEMEL_OK;
+    if (!status)
+        status = unit_note_failure(unit, record->dead, record->why, err);
     if (!status)
         status = unit_flush_pending(unit, err);
     return status ? status
                   : store_fault(unit->store, record->dead ? "bury.stored" : "fail.stored", err);
 }
 
-static semel_status record_once(work_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record_once(work_unit *unit, failure_record *record, semel_error *err)
 {
     semel_store *store = unit->store;
-    failure_record record = {dead, why};
+    semel_begin durability = record->dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED;
     unit_drop_captured(unit);
     unit_drop_pending(unit); /* what the failed work would have sent */
-    semel_status status = unit_transact(unit, dead ? SEMEL_BEGIN_DURABLE : SEMEL_BEGIN_RELAXED,
-                                        store_failure, &record, err);
+    semel_status status = unit_transact(unit, durability, store_failure, record, err);
     unit_drop_pending(unit);
     if (!status)
-        status = store_fault(store, dead ? "bury.committed" : "fail.committed", err);
+        status = store_fault(store, record->dead ? "bury.committed" : "fail.committed", err);
     if (!status)
         unit_count_captured(unit);
     return status;
@@ -155,14 +166,26 @@ static const char *drop_body(semel_error *room, work_unit *unit, const char *why
     return room->text;
 }
 
-static semel_status record_failure(work_unit *unit, int dead, const char *why, semel_error *err)
+static semel_status record_failure(work_unit *unit, failure_record record, semel_error *err)
 {
     semel_error room;
-    semel_status status = record_once(unit, dead, why, err);
-    if (!dead || status != SEMEL_ELIMIT)
+    semel_status status = record_once(unit, &record, err);
+    if (!record.dead || status != SEMEL_ELIMIT)
         return status;
-    status = record_once(unit, dead, drop_body(&room, unit, why), err);
+    record.why = drop_body(&room, unit, record.why);
+    status = record_once(unit, &record, err);
     unit->item.bodiless = 0;
+    return status;
+}
+
+semel_status unit_bury(work_unit *unit, const char *why, unit_work *first, void *context,
+                       semel_error *err)
+{
+    uint32_t tries = 0;
+    semel_status status;
+    do
+        status = record_failure(unit, (failure_record){1, why, first, context}, err);
+    while (store_retry_after_pause(unit->store, status, NULL, &tries));
     return status;
 }
 
@@ -174,7 +197,7 @@ semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const seme
     unit->item.failure = observe_text(unit->store, &unit->arena, why->text);
     if (!dead && !unit->item.mark.inbox)
         return SEMEL_OK; /* without a key there is nothing to count it under */
-    semel_status status = record_failure(unit, dead, why->text, err);
+    semel_status status = record_failure(unit, (failure_record){dead, why->text, NULL, NULL}, err);
     if (status == SEMEL_ELOST)
         return SEMEL_OK; /* another copy got further meanwhile: its word counts, not this failure */
     unit->item.buried = !status && dead;

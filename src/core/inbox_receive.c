@@ -330,7 +330,9 @@ semel_status semel_inbox_receive_result(semel_outcome *out, semel_result **resul
                    .handler = handler,
                    .context = context,
                    .wants_result = result != NULL};
-    semel_status status = receive(&r, err);
+    semel_status status = inbox_takes_keys(inbox, err);
+    if (!status)
+        status = receive(&r, err);
     *out = r.outcome;
     if (result)
         *result = r.result;
@@ -354,7 +356,9 @@ semel_status semel_inbox_receive(semel_outcome *out, semel_inbox *inbox,
                                  const semel_message *message, semel_handler *handler,
                                  void *context, semel_error *err)
 {
-    return inbox_receive(out, NULL, inbox, message, handler, context, NULL, err);
+    *out = SEMEL_UNDECIDED;
+    semel_status status = inbox_takes_keys(inbox, err);
+    return status ? status : inbox_receive(out, NULL, inbox, message, handler, context, NULL, err);
 }
 
 /* A lease that was lost is the message's own failure: the others go on. */

@@ -368,6 +368,10 @@ static semel_status check_hand_off(const pipeline_table *table, const semel_pipe
                           outbox->inbox);
     semel_status status =
         options_read(&options, sizeof options, inbox->options, "semel_inbox_options", err);
+    if (!status && options.remember == SEMEL_REMEMBER_POSITIONS)
+        return semel_fail(err, SEMEL_EINVAL,
+                          "inbox: \"%s\" remembers positions, and a local hand-off has none",
+                          outbox->inbox);
     if (!status && options.mode == SEMEL_CLAIM)
         return semel_fail(err, SEMEL_EINVAL,
                           "inbox: \"%s\" is in claim mode; a local hand-off is one transaction",

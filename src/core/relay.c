@@ -195,6 +195,8 @@ semel_status semel_relay_open_local(semel_relay **out, semel_outbox *outbox, sem
             "a local hand-off needs inbox \"%s\" and outbox \"%s\" in one store; use a "
             "transport between two",
             inbox->name, outbox->name);
+    if (inbox_takes_keys(inbox, err))
+        return SEMEL_EMISUSE;
     if (inbox->options.mode == SEMEL_CLAIM)
         return semel_fail(
             err, SEMEL_EINVAL,

@@ -58,10 +58,16 @@ void retention_close(retention *r)
     mem_free(r->inboxes);
 }
 
+/* Positions stay for ever; the letters may have an end. */
+static int has_nothing_to_forget(const semel_inbox *inbox)
+{
+    return inbox->positions && inbox->options.dead_retention_ms == SEMEL_RETENTION_FOREVER;
+}
+
 void retention_add(retention *r, semel_inbox *inbox)
 {
     const semel_store_driver *driver = inbox->store->driver;
-    if (!driver->notes && !driver->markers->sweep)
+    if ((!driver->notes && !driver->markers->sweep) || has_nothing_to_forget(inbox))
         return;
     for (size_t i = 0; i < r->count; i++)
         if (r->inboxes[i].inbox == inbox)

@@ -100,6 +100,7 @@ semel_status semel_store_open_driver(semel_store **out, const semel_store_driver
     }
     pthread_mutex_init(&store->lock, NULL);
     pthread_mutex_init(&store->watch_lock, NULL);
+    pthread_mutex_init(&store->suspect_lock, NULL);
     health_init(&store->health);
     *out = store;
     return SEMEL_OK;
@@ -126,6 +127,7 @@ void semel_store_close(semel_store *store)
     store->driver->close(store->state);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->watch_lock);
+    pthread_mutex_destroy(&store->suspect_lock);
     health_destroy(&store->health);
     mem_free(store->state);
     mem_free(store);

@@ -73,6 +73,8 @@ struct semel_store {
     semel_store_settings settings;
     _Atomic(work_unit *) spare_unit; /* the one that was used last: no lock for a single thread */
     pthread_mutex_t lock;            /* over the three lists */
+    /* held by the thread that works on a message which may kill the process (positions.c) */
+    pthread_mutex_t suspect_lock;
     work_unit *free_units;
     store_watcher *watchers;
     semel_outbox *outboxes;     /* that are open, in the order of opening */

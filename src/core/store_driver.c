@@ -106,6 +106,8 @@ semel_status store_can_keep_inbox(const semel_store *store, const semel_inbox_op
     if (options->mode == SEMEL_QUEUED && !store->driver->units->queue)
         return refuse(store, "an inbox in queued mode",
                       ", because it takes no statements to be queued: use SEMEL_TRANSACTION", err);
+    if (options->remember == SEMEL_REMEMBER_POSITIONS && !store->driver->notes)
+        return refuse(store, "positions", ": use SEMEL_REMEMBER_KEYS", err);
     if (options->on_duplicate == SEMEL_DUPLICATE_REPLAY && !markers->result_get)
         return refuse(store, "results", ": use SEMEL_DUPLICATE_SKIP or SEMEL_DUPLICATE_REJECT",
                       err);

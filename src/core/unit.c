@@ -233,7 +233,7 @@ semel_status unit_complete(work_unit *unit, semel_error *err)
     semel_status status = unit->phase == UNIT_OPEN ? complete_transaction(unit, err)
                                                    : complete_claim_retrying(unit, err);
     unit_tx_rollback(unit);
-    if (!status && unit->item.inbox && !unit->item.mark.inbox)
+    if (!status && unit->item.inbox && !unit->item.mark.inbox && !unit->item.inbox->positions)
         inbox_add(unit->item.inbox, TALLY_UNPROTECTED, 1);
     if (!status)
         unit_count_captured(unit);

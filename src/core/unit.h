@@ -246,6 +246,11 @@ void unit_bookmark_return(work_unit *unit, unit_bookmark to);
 semel_status unit_record_failure(semel_outcome *out, work_unit *unit, const semel_error *why,
                                  semel_error *err);
 
+/* After unit_tx_rollback(): stores the dead letter of the unit's message in a transaction that does
+ * `first` before; ELOST, and nothing is stored, if that says so. */
+semel_status unit_bury(work_unit *unit, const char *why, unit_work *first, void *context,
+                       semel_error *err);
+
 /* inbox_fault.c: announces a dead letter in the inbox's outbox for faults, if it has one, inside
  * the open transaction. `id` is that of the announcement; empty: a new one. */
 semel_status unit_announce_fault(work_unit *unit, semel_bytes id, const char *why,

@@ -208,6 +208,7 @@ static semel_delivery deliver_copy(chaos *self, copy *one)
     one->tag = self->last_tag;
     one->same_bucket = *bucket;
     *bucket = one;
+    /* without a position: it does not keep the order that positions stand for */
     return (semel_delivery){.tag = one->tag, .message = &one->message, .position = -1};
 }
 
@@ -357,6 +358,22 @@ static semel_status chaos_settle(void *transport, const semel_delivery_settlemen
     return status;
 }
 
+/* What the inner transport has taken back, it has taken back with all copies. */
+static int chaos_revoked(void *transport, uint64_t tag)
+{
+    chaos *self = transport;
+    const semel_transport_driver *driver = semel_transport_driver_of(self->inner);
+    if (!driver->revoked)
+        return 0;
+    pthread_mutex_lock(&self->lock);
+    const copy *one = *bucket_of(self, tag);
+    while (one && one->tag != tag)
+        one = one->same_bucket;
+    uint64_t inner_tag = one ? one->of->tag : 0;
+    pthread_mutex_unlock(&self->lock);
+    return one && driver->revoked(semel_transport_state(self->inner, driver), inner_tag);
+}
+
 /* --- the drivers ------------------------------------------------------------------------------ */
 
 #define CHAOS(bits)                                                                         \
@@ -364,7 +381,7 @@ static semel_status chaos_settle(void *transport, const semel_delivery_settlemen
         .version = SEMEL_TRANSPORT_DRIVER_VERSION, .abilities = (bits), .scheme = "chaos",  \
         .transport_size = sizeof(chaos), .open = chaos_open, .close = chaos_close,          \
         .durability = chaos_durability, .publish = chaos_publish, .receive = chaos_receive, \
-        .settle = chaos_settle                                                              \
+        .settle = chaos_settle, .revoked = chaos_revoked                                    \
     }
 
 enum { KEPT = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_ORDERED | SEMEL_TRANSPORT_COUNTS };

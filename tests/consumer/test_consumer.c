@@ -173,7 +173,7 @@ static void options_out_of_range_are_refused(void **state)
     semel_consumer *consumer = NULL;
     semel_route route = {"*", fixture_inbox(f, "inbox", NULL), scripted_handler_run, NULL};
     semel_transport *queue = fixture_queue(f, "memory:");
-    semel_consumer_options options = {.size = sizeof options, .order = (semel_order)2};
+    semel_consumer_options options = {.size = sizeof options, .order = (semel_order)3};
     FAILS(SEMEL_EINVAL, semel_consumer_open(&consumer, queue, &route, 1, &options, &last_error));
     SAYS("order");
     options = (semel_consumer_options){.size = sizeof options, .workers = SEMEL_WORKERS_MAX + 1};

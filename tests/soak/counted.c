@@ -102,6 +102,12 @@ static void counted_give_back(void *transport)
     self->driver->give_back(self->state);
 }
 
+static int counted_revoked(void *transport, uint64_t tag)
+{
+    const counted *self = transport;
+    return self->driver->revoked && self->driver->revoked(self->state, tag);
+}
+
 static const semel_transport_driver counted_driver = {.version = SEMEL_TRANSPORT_DRIVER_VERSION,
                                                       .abilities = ABILITIES,
                                                       .scheme = "counted",
@@ -114,7 +120,8 @@ static const semel_transport_driver counted_driver = {.version = SEMEL_TRANSPORT
                                                       .settle = counted_settle,
                                                       .warnings = counted_warnings,
                                                       .give_back = counted_give_back,
-                                                      .publish_while = counted_publish_while};
+                                                      .publish_while = counted_publish_while,
+                                                      .revoked = counted_revoked};
 
 semel_status counted_open(semel_transport **out, const char *url, atomic_uint_least64_t *count,
                           atomic_uint_least64_t *again, semel_error *err)

@@ -24,6 +24,7 @@ typedef struct lives {
     uint32_t life; /* of the process, from 1 */
     void (*run)(struct lives *l, crash_world *w);
     uint32_t limit; /* attempts_max */
+    uint32_t more;  /* starts that are not counted */
 } lives;
 
 static const char *key_of(int index)
@@ -80,34 +81,40 @@ static void check_only_the_poison_is_dead(const lives *l)
     assert_int_equal(inspect_number(url, "SELECT count(*) FROM semel_dead"), 1);
     assert_int_equal(
         inspect_number(url,
-                       "SELECT count(*) FROM semel_dead WHERE CAST(key AS TEXT) LIKE 'poison%'"),
+                       "SELECT count(*) FROM semel_dead WHERE CAST(body AS TEXT) LIKE 'poison%'"),
         1);
     assert_true(inspect_number(url, "SELECT attempts FROM semel_dead") >= (int64_t)l->limit);
+}
+
+static void live_and_check(lives *l)
+{
+    store_place place;
+    store_place_open(&place, PLACE_SQLITE);
+    crash_stage_open(&l->stage, &place);
+    assert_int_equal(process_run(prepare, l), PROCESS_OK);
+    assert_int_equal(live_until_well(l), l->limit + l->more);
+    check_only_the_poison_is_dead(l);
+    const char *wrong = crash_check_ended(&l->stage, &l->flow);
+    if (wrong)
+        fail_msg("%s", wrong);
+    crash_stage_close(&l->stage);
+    store_place_close(&place);
 }
 
 static void poison_is_found_out(void (*run)(lives *l, crash_world *w), semel_mode mode,
                                 uint32_t limit)
 {
-    store_place place;
-    lives l = {.run = run, .limit = limit};
     int64_t neighbours = NEIGHBOURS;
-    store_place_open(&place, PLACE_SQLITE);
-    crash_stage_open(&l.stage, &place);
-    l.flow = (crash_workflow){.name = "poison",
-                              .mode = mode,
-                              .attempts_max = limit,
-                              .done = neighbours,
-                              .effects = mode == SEMEL_CLAIM ? 0 : neighbours,
-                              .published = neighbours + 1,
-                              .dead = 1};
-    assert_int_equal(process_run(prepare, &l), PROCESS_OK);
-    assert_int_equal(live_until_well(&l), limit);
-    check_only_the_poison_is_dead(&l);
-    const char *wrong = crash_check_ended(&l.stage, &l.flow);
-    if (wrong)
-        fail_msg("%s", wrong);
-    crash_stage_close(&l.stage);
-    store_place_close(&place);
+    lives l = {.run = run,
+               .limit = limit,
+               .flow = {.name = "poison",
+                        .mode = mode,
+                        .attempts_max = limit,
+                        .done = neighbours,
+                        .effects = mode == SEMEL_CLAIM ? 0 : neighbours,
+                        .published = neighbours + 1,
+                        .dead = 1}};
+    live_and_check(&l);
 }
 
 /* --- one by one ------------------------------------------------------------------------------- */
@@ -210,12 +217,73 @@ static void p9_in_a_hand_off_that_tries_once(void **state)
     poison_is_found_out(hand_over_all, SEMEL_TRANSACTION, 1);
 }
 
+/* --- in runs of a partition ------------------------------------------------------------------- */
+
+/* Two at a time: the first run of a process is announced, and those that follow are not. */
+static size_t receive_run(crash_world *w, size_t at)
+{
+    enum { EACH = 2 };
+    char keys[EACH][CRASH_TEXT];
+    semel_message messages[EACH];
+    const semel_message *list[EACH];
+    int64_t positions[EACH];
+    semel_outcome outcomes[EACH];
+    size_t count = at + EACH <= NEIGHBOURS + 1 ? EACH : NEIGHBOURS + 1 - at, settled = 0;
+    for (size_t i = 0; i < count; i++) {
+        strcpy(keys[i], key_of((int)(at + i)));
+        messages[i] = crash_message(keys[i]);
+        list[i] = &messages[i];
+        positions[i] = (int64_t)(at + i);
+    }
+    const semel_run run = {.size = sizeof run,
+                           .partition = "log/0",
+                           .positions = positions,
+                           .messages = list,
+                           .count = count};
+    PROCESS_REQUIRE_OK(semel_inbox_receive_run(outcomes, w->inbox, &run, crash_handler, w, &w->err),
+                       &w->err);
+    while (settled < count && semel_outcome_settled(outcomes[settled]))
+        settled++;
+    return at + settled;
+}
+
+static void receive_runs(lives *l, crash_world *w)
+{
+    (void)l;
+    for (size_t at = 0; at <= NEIGHBOURS;)
+        at = receive_run(w, at);
+}
+
+/* The start of a process that had no trouble before is not counted: it is one more. */
+static void p9_in_a_run(void **state)
+{
+    (void)state;
+    static const uint32_t limits[] = {1, ATTEMPTS_MAX};
+    static const int places[] = {0, MIDDLE, NEIGHBOURS};
+    for (size_t i = 0; i < 6; i++) {
+        lives l = {.run = receive_runs,
+                   .limit = limits[i % 2],
+                   .flow = {.name = "poison",
+                            .positions = 1,
+                            .attempts_max = limits[i % 2],
+                            .effects = NEIGHBOURS,
+                            .published = NEIGHBOURS + 1,
+                            .dead = 1}};
+        poison_at = places[i / 2];
+        l.more = poison_at > 1 ? 1 : 0;
+        l.more += l.limit == 1 && poison_at < NEIGHBOURS ? 1 : 0;
+        live_and_check(&l);
+    }
+    poison_at = MIDDLE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(p9_in_a_transaction), cmocka_unit_test(p9_in_a_claim),
         cmocka_unit_test(p9_in_a_batch),       cmocka_unit_test(p9_in_a_batch_of_claims),
         cmocka_unit_test(p9_in_a_hand_off),    cmocka_unit_test(p9_in_a_hand_off_that_tries_once),
+        cmocka_unit_test(p9_in_a_run),
     };
     return cmocka_run_group_tests_name("crash: poison", tests, NULL, NULL);
 }

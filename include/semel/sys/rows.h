@@ -14,8 +14,10 @@ typedef enum semel_scope {
     SEMEL_SCOPE_OUTBOX = 2,
     SEMEL_SCOPE_QUEUE = 3, /* rows as in an outbox, for the consumers of <semel/queue.h> */
     SEMEL_SCOPE_TYPE = 4,  /* of messages, for the details of markers; the name is UTF-8 */
-    SEMEL_SCOPE_SOURCE = 5
+    SEMEL_SCOPE_SOURCE = 5,
     /* 6 is taken: `semel run` on MariaDB keeps rows under it that are not in their outbox yet */
+    /* a partition in an inbox, which has the note SEMEL_NOTE_POSITION; the name is UTF-8 */
+    SEMEL_SCOPE_PARTITION = 7
 } semel_scope;
 
 typedef enum semel_begin {
@@ -78,13 +80,16 @@ typedef struct semel_sweep_position {
     int beside;
 } semel_sweep_position;
 
-/* What a store keeps about an inbox itself. */
+/* What a store keeps about an inbox itself, or about a partition in it. */
 typedef enum semel_note {
     SEMEL_NOTE_DEFINITION = 1, /* text: what the inbox was opened with and cannot change */
     SEMEL_NOTE_FORGOTTEN = 2,  /* number: the newest last change of a marker that a sweep removed */
     SEMEL_NOTE_HORIZON =
         3, /* number: the smallest age, in ms, at which sweeps may have removed markers */
-    SEMEL_NOTE_SWEEP = 4 /* number: when the next round of retention is due */
+    SEMEL_NOTE_SWEEP = 4, /* number: when the next round of retention is due */
+    /* of a partition (SEMEL_SCOPE_PARTITION), number: the position that comes next; text: what the
+     * core knows of it (src/core/positions_row.c) */
+    SEMEL_NOTE_POSITION = 5
 } semel_note;
 
 typedef enum semel_note_lock {

@@ -175,7 +175,13 @@ static semel_durability memory_durability(const void *store)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static semel_status add_inbox(memory_store *store, const char *name, semel_error *err)
+static int has_notes(semel_scope kind)
+{
+    return kind == SEMEL_SCOPE_INBOX || kind == SEMEL_SCOPE_PARTITION;
+}
+
+static semel_status add_inbox(memory_store *store, semel_scope kind, const char *name,
+                              semel_error *err)
 {
     size_t count = store->inbox_count;
     memory_inbox **inboxes = mem_resize(store->inboxes, (count + 1) * sizeof(memory_inbox *));
@@ -185,6 +191,7 @@ static semel_status add_inbox(memory_store *store, const char *name, semel_error
     memory_inbox *inbox = mem_alloc(sizeof *inbox);
     if (!inbox)
         return memory_out_of_memory(err);
+    inbox->kind = kind;
     memcpy(inbox->name, name, strlen(name) + 1);
     inboxes[store->inbox_count++] = inbox;
     return SEMEL_OK;
@@ -209,13 +216,14 @@ static semel_status add_outbox(memory_store *store, semel_scope kind, const char
 
 static size_t count_of(const memory_store *store, semel_scope kind)
 {
-    return kind == SEMEL_SCOPE_INBOX ? store->inbox_count : store->outbox_count;
+    return has_notes(kind) ? store->inbox_count : store->outbox_count;
 }
 
 static int has_name(const memory_store *store, semel_scope kind, size_t index, const char *name)
 {
-    if (kind == SEMEL_SCOPE_INBOX)
-        return strcmp(store->inboxes[index]->name, name) == 0;
+    if (has_notes(kind))
+        return store->inboxes[index]->kind == kind &&
+               strcmp(store->inboxes[index]->name, name) == 0;
     const memory_outbox *outbox = store->outboxes[index];
     return memory_outbox_kind(outbox) == kind && strcmp(memory_outbox_name(outbox), name) == 0;
 }
@@ -228,8 +236,8 @@ static semel_status number_of(memory_store *store, semel_scope kind, const char 
     while (i < count_of(store, kind) && !has_name(store, kind, i, name))
         i++;
     if (i == count_of(store, kind))
-        status = kind == SEMEL_SCOPE_INBOX ? add_inbox(store, name, err)
-                                           : add_outbox(store, kind, name, err);
+        status = has_notes(kind) ? add_inbox(store, kind, name, err)
+                                 : add_outbox(store, kind, name, err);
     if (!status)
         *out = (int64_t)i + 1;
     return status;

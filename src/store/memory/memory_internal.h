@@ -49,7 +49,7 @@ typedef struct memory_audit memory_audit;
 typedef struct memory_process memory_process;
 typedef struct memory_delivery memory_delivery;
 
-enum { NOTE_END = SEMEL_NOTE_SWEEP + 1 };
+enum { NOTE_END = SEMEL_NOTE_POSITION + 1 };
 
 /* What is known about an inbox itself. Only the unit that owns a note changes it. */
 typedef struct memory_note {
@@ -58,7 +58,9 @@ typedef struct memory_note {
     char *text; /* NULL: none */
 } memory_note;
 
+/* Or a partition in an inbox, which has nothing but notes. */
 typedef struct memory_inbox {
+    semel_scope kind;
     char name[SEMEL_NAME_MAX + 1];
     memory_note notes[NOTE_END];
     memory_table table;

@@ -12,7 +12,7 @@
 static const char *name_at(const memory_store *store, semel_scope kind, size_t index)
 {
     if (kind == SEMEL_SCOPE_INBOX)
-        return store->inboxes[index]->name;
+        return store->inboxes[index]->kind == kind ? store->inboxes[index]->name : NULL;
     const memory_outbox *outbox = store->outboxes[index];
     return memory_outbox_kind(outbox) == kind ? memory_outbox_name(outbox) : NULL;
 }

@@ -173,6 +173,7 @@ extern const store_test store_driver_tests[];
 extern const store_test store_look_tests[];
 extern const store_test store_list_tests[];
 extern const store_test store_note_tests[];
+extern const store_test store_position_tests[];
 extern const store_test store_retention_tests[];
 extern const store_test store_stats_tests[];
 extern const store_test store_statement_tests[];

@@ -100,6 +100,13 @@ static semel_status settle(void *transport, const semel_delivery_settlement sett
     return away ? broken(away, err) : status;
 }
 
+static int revoked(void *transport, uint64_t tag)
+{
+    const semel_transport *inner = no_delay_of(transport)->inner;
+    const semel_transport_driver *of = semel_transport_driver_of(inner);
+    return of->revoked && of->revoked(semel_transport_state(inner, of), tag);
+}
+
 static const semel_transport_driver driver = {
     .version = SEMEL_TRANSPORT_DRIVER_VERSION,
     .abilities = SEMEL_TRANSPORT_SHARED | SEMEL_TRANSPORT_COUNTS,
@@ -111,6 +118,7 @@ static const semel_transport_driver driver = {
     .publish = publish,
     .receive = receive,
     .settle = settle,
+    .revoked = revoked,
 };
 
 static void close_transport(void *thing)

@@ -74,13 +74,20 @@ static semel_status spy_settle(void *transport, const semel_delivery_settlement 
     return semel_transport_settle(self->inner, settles, count, err);
 }
 
+static int spy_revoked(void *transport, uint64_t tag)
+{
+    const semel_transport *inner = spy_of(transport)->inner;
+    const semel_transport_driver *of = semel_transport_driver_of(inner);
+    return of->revoked && of->revoked(semel_transport_state(inner, of), tag);
+}
+
 #define DRIVER(more_abilities)                                                                 \
     {                                                                                          \
         .version = SEMEL_TRANSPORT_DRIVER_VERSION,                                             \
         .abilities = SEMEL_TRANSPORT_COUNTS | SEMEL_TRANSPORT_DELAYS | (more_abilities),       \
         .scheme = "spy", .transport_size = sizeof(spy *), .open = spy_start, .close = spy_end, \
         .durability = spy_durability, .publish = spy_publish, .receive = spy_receive,          \
-        .settle = spy_settle                                                                   \
+        .settle = spy_settle, .revoked = spy_revoked                                           \
     }
 
 static const semel_transport_driver plain = DRIVER(0);

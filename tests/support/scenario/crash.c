@@ -45,6 +45,8 @@ void crash_world_open_rest(crash_world *w)
                                  .lease_ms = CRASH_LEASE_MS,
                                  .attempts_max = flow->attempts_max,
                                  .retention_ms = flow->retention_ms,
+                                 .remember = flow->positions ? SEMEL_REMEMBER_POSITIONS
+                                                             : SEMEL_REMEMBER_KEYS,
                                  .faults = flow->quiet ? NULL : w->outbox,
                                  .accept_changes = 1};
     w->inbox = fixture_inbox(&w->base, "in", &inbox);

@@ -14,7 +14,7 @@
 #include <semel/semel.h>
 #include <semel/test.h>
 
-enum { CRASH_LEASE_MS = 30000, CRASH_HOLD_MS = 60001, CRASH_POINTS_MAX = 64, CRASH_TEXT = 64 };
+enum { CRASH_LEASE_MS = 30000, CRASH_HOLD_MS = 60001, CRASH_POINTS_MAX = 80, CRASH_TEXT = 64 };
 
 extern const char *const crash_points[];
 extern const size_t crash_point_count;
@@ -49,6 +49,7 @@ typedef struct crash_workflow {
     crash_kind kind;
     semel_mode mode;
     const char *key;       /* of the inbox; NULL: the default */
+    int positions;         /* the inbox remembers positions */
     uint32_t attempts_max; /* of inbox and relay; 0: the default */
     uint32_t relay_batch;  /* 0: the default */
     uint64_t retention_ms; /* 0: the default */
@@ -81,6 +82,8 @@ void crash_prepare_queue_letter(crash_world *w);
 void crash_run_queue_replay(crash_world *w);
 void crash_prepare_consumed(crash_world *w);
 void crash_run_consumed(crash_world *w);
+
+void crash_run_positions(crash_world *w);
 
 /* Workflows of retention: markers of that age, and what removes those that are older. */
 enum { CRASH_OLD_MS = 300000, CRASH_OLDER_MS = 400000 };

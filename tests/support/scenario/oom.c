@@ -225,7 +225,8 @@ static void make_database(oom_world *w)
 static void empty_database(oom_world *w)
 {
     run_sql(w, "BEGIN; DELETE FROM semel_marker; DELETE FROM semel_outbox; DELETE FROM semel_dead;"
-               "DELETE FROM semel_clock; DELETE FROM semel_scope; DELETE FROM effect; COMMIT");
+               "DELETE FROM semel_clock; DELETE FROM semel_scope; DELETE FROM semel_note; DELETE "
+               "FROM effect; COMMIT");
 }
 
 /* Nothing is done here that would warm up what the operation needs. */
@@ -297,7 +298,7 @@ semel_status oom_handler(semel_unit *unit, const semel_message *message, void *c
     semel_message out = oom_message(key);
     out.id = (semel_bytes){NULL, 0};
     semel_status status = db ? write_effect(db, key, err) : SEMEL_OK;
-    if (!status)
+    if (!status && !w->resultless)
         status = semel_unit_set_result(unit, "result", 6, err);
     if (!status)
         status = semel_unit_send(unit, w->outbox, &out, err);

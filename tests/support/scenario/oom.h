@@ -50,6 +50,7 @@ typedef struct oom_world {
     oom_backend backend; /* OOM_MEMORY is 0 */
     sqlite3 *eye;        /* on the same file */
     int failing;         /* handlers fail */
+    int resultless;      /* there is no key to keep a result with */
     semel_test_seam *seam;
     semel_seam host; /* the same, with the faults of oom_points */
     semel_store *store;

@@ -71,6 +71,29 @@ static semel_status receive_again(oom_world *w, semel_error *err)
     return oom_receive(w, "one", 2, err);
 }
 
+/* All of a partition, of which some may be decided; what failed is given again, once. */
+static semel_status receive_run(oom_world *w, semel_error *err)
+{
+    semel_message messages[MANY];
+    const semel_message *list[MANY];
+    int64_t positions[MANY];
+    semel_outcome outcomes[MANY];
+    w->resultless = 1;
+    for (unsigned i = 0; i < MANY; i++) {
+        messages[i] = oom_message(oom_name(i));
+        list[i] = &messages[i];
+        positions[i] = i;
+    }
+    const semel_run run = {.size = sizeof run,
+                           .partition = "log/0",
+                           .origin = "one",
+                           .positions = positions,
+                           .messages = list,
+                           .count = MANY};
+    semel_status status = semel_inbox_receive_run(outcomes, w->inbox, &run, oom_handler, w, err);
+    return status || semel_outcome_settled(outcomes[MANY - 1]) ? status : err->status;
+}
+
 static semel_status receive_without_an_id(oom_world *w, semel_error *err)
 {
     semel_message message = oom_message("one");
@@ -425,6 +448,11 @@ const oom_operation oom_operations[] = {
      .act = receive_and_fail,
      .check = check_one_letter},
     {.name = "receive a batch", .act = receive_batch, .effects = MANY},
+    {.name = "receive a run",
+     .inbox = {.remember = SEMEL_REMEMBER_POSITIONS},
+     .act = receive_run,
+     .apart = 1,
+     .effects = MANY},
     {.name = "forget", .prepare = prepare_result, .act = forget, .apart = 1, .effects = 1},
     {.name = "join", .stride = 7, .sqlite_only = 1, .act = join, .effects = 1},
     {.name = "send",
