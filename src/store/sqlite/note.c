@@ -23,19 +23,20 @@ static semel_status create_note(sqlite_unit *unit, int64_t inbox, semel_note not
 semel_status sqlite_note_read(void *unit, int64_t inbox, semel_note note, semel_note_lock lock,
                               semel_note_value *out, semel_error *err)
 {
-    semel_status status =
-        lock == SEMEL_NOTE_EXCLUSIVE ? create_note(unit, inbox, note, err) : SEMEL_OK;
-    if (status)
-        return status;
     int64_t now = sqlite_clock_now(((sqlite_unit *)unit)->store);
     sqlite_query q = note_query(unit, ST_NOTE_READ, inbox, note);
     int got = sqlite_query_row(&q, "reading a note", err);
     if (got < 0)
         return q.status;
     *out = (semel_note_value){0};
+    if (!got && lock == SEMEL_NOTE_EXCLUSIVE) {
+        out->now_ms = now;
+        return create_note(unit, inbox, note, err);
+    }
     if (!got)
         return SEMEL_OK;
-    status = sql_note_set(out, sqlite_row_int(&q, 0), semel_str(sqlite_row_text(&q, 1)), now, err);
+    semel_status status =
+        sql_note_set(out, sqlite_row_int(&q, 0), semel_str(sqlite_row_text(&q, 1)), now, err);
     if (sqlite_row_lost(&q))
         status = semel_fail(err, SEMEL_ENOMEM, "out of memory reading a note");
     sqlite_query_end(&q);
