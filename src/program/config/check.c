@@ -128,6 +128,54 @@ static void check_require(const checking *c, const inbox_config *inbox)
                     "handler (semel help guarantees)");
 }
 
+static int begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+static void check_about_keys(const checking *c, const inbox_config *inbox)
+{
+    static const char *const about_keys[] = {"key",          "fingerprint", "on_mismatch",
+                                             "on_duplicate", "on_stale",    "on_missing_key",
+                                             "age",          "retention",   "sweep"};
+    for (size_t i = 0; i < sizeof about_keys / sizeof *about_keys; i++) {
+        const config_node *node = tree_find(inbox->at, about_keys[i]);
+        if (node)
+            diagnostic_at(c->found, "remember", node,
+                          "%s is about keys, and this inbox remembers positions", about_keys[i]);
+    }
+}
+
+/* Which of the transports have positions, the transport says when it is opened; these never do. */
+static int has_no_positions(const queue_config *queue)
+{
+    static const char *const schemes[] = {"store:", "memory:", "amqp:", "amqps:"};
+    int without = !queue->url;
+    for (size_t i = 0; !without && i < sizeof schemes / sizeof *schemes; i++)
+        without = begins_with(queue->url, schemes[i]);
+    return without;
+}
+
+static void check_remember(const checking *c, const inbox_config *inbox)
+{
+    const config_node *node = inboxes_find(&c->found->memory, c->all, inbox->name, "remember");
+    const queue_config *queue = inbox->from ? config_queue(c->all, inbox->from) : NULL;
+    if (!node || inbox->options.remember != SEMEL_REMEMBER_POSITIONS)
+        return;
+    check_about_keys(c, inbox);
+    const char *where = region_printf(&c->found->memory, "%s.remember", path_of(c, inbox->at));
+    if (inbox->options.mode == SEMEL_CLAIM)
+        diagnostic_add(c->found, LEVEL_ERROR, "remember", node->at, where,
+                       "a position moves in the transaction of the work, and the effects of %s "
+                       "handlers are outside of it: remember keys",
+                       config_handler_name(inbox));
+    if (!queue || has_no_positions(queue))
+        diagnostic_add(c->found, LEVEL_ERROR, "remember", node->at, where,
+                       "the inbox reads from %s%s%s, which has no positions: remember keys",
+                       queue ? "queue \"" : "no queue", queue ? queue->name : "",
+                       queue ? "\"" : "");
+}
+
 /* The grammar of :values is that of the handlers (handler/value.h). In `send` a text that begins
  * with a colon is a value, unless it begins with two. */
 static void check_values(const checking *c, const config_node *text, int is_statement)
@@ -162,11 +210,6 @@ static void check_all_values(const checking *c, const config_node *node, int is_
         check_all_values(c, node->items[i], is_statement);
 }
 
-static int begins_with(const char *text, const char *beginning)
-{
-    return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
 static void check_http(const checking *c, const inbox_config *inbox)
 {
     const config_node *node =
@@ -197,6 +240,7 @@ static void check_inbox(const checking *c, const inbox_config *inbox)
     check_from(c, inbox);
     check_handlers(c, inbox);
     check_require(c, inbox);
+    check_remember(c, inbox);
     check_all_values(c, tree_find(inbox->at, "sql"), 1);
     check_all_values(c, tree_find(inbox->at, "send"), 0);
     check_http(c, inbox);

@@ -68,7 +68,8 @@ void check_retentions(const checking *c)
         const inbox_config *inbox = &c->all->inboxes[i];
         const queue_config *queue = config_queue(c->all, inbox->from);
         const inbox_config *slowest = queue ? slowest_reader(c->all, queue) : NULL;
-        if (slowest && inbox->options.retention_ms < redelivery_ms(queue, slowest))
+        if (inbox->options.remember == SEMEL_REMEMBER_KEYS && slowest &&
+            inbox->options.retention_ms < redelivery_ms(queue, slowest))
             report(c, inbox, queue, slowest);
     }
 }

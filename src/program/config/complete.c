@@ -91,6 +91,10 @@ static void complete_inbox(region *memory, const config *all, inbox_config *inbo
     inbox->options.mode = inbox->handler == HANDLER_SQL || inbox->handler == HANDLER_NONE
                               ? SEMEL_QUEUED
                               : SEMEL_CLAIM;
+    if (inbox->options.remember == SEMEL_REMEMBER_POSITIONS) { /* there are no keys to say it of */
+        inbox->options.key = inbox->options.fingerprint = NULL;
+        inbox->options.keep_details = 0;
+    }
     resolve(memory, all, &inbox->exec.command);
     resolve(memory, all, &inbox->worker.command);
 }

@@ -55,7 +55,8 @@ static void define(semel_store *store, const inbox_config *inbox)
     semel_inbox_options as = {.size = sizeof as,
                               .key = inbox->options.key,
                               .mode = claims ? SEMEL_CLAIM : SEMEL_TRANSACTION,
-                              .fingerprint = inbox->options.fingerprint};
+                              .fingerprint = inbox->options.fingerprint,
+                              .remember = inbox->options.remember};
     if (!semel_inbox_open(&opened, store, inbox->name, &as, NULL))
         semel_inbox_close(opened);
 }

@@ -94,8 +94,10 @@ const section section_store = {"store",
 #define OF_CONSUMER(member) \
     .offset = offsetof(queue_config, consumer.member), .c_name = "semel_consumer_options." #member
 
-static const option_word orders[] = {
-    {"none", SEMEL_ORDER_NONE}, {"group", SEMEL_ORDER_GROUP}, {NULL, 0}};
+static const option_word orders[] = {{"none", SEMEL_ORDER_NONE},
+                                     {"group", SEMEL_ORDER_GROUP},
+                                     {"partition", SEMEL_ORDER_PARTITION},
+                                     {NULL, 0}};
 static const option_word on_unrouted[] = {
     {"dead", SEMEL_UNROUTED_DEAD}, {"ignore", SEMEL_UNROUTED_IGNORE}, {NULL, 0}};
 static const option_word on_failure[] = {{"hold", SEMEL_FAILURE_HOLD},
@@ -139,7 +141,8 @@ static const option queue_options[] = {
      OF_CONSUMER(order),
      .fallback = "none",
      .words = orders,
-     .text = "group: messages of one group are handled in their order, one at a time",
+     .text = "group: messages of one group are handled in their order, one at a time; partition: "
+             "the same for the messages of one partition of the broker",
      .example = "group"},
     {.name = "backoff",
      .type = OPTION_DURATION,

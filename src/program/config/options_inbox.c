@@ -26,6 +26,8 @@ static const option_word ages[] = {{"time", SEMEL_AGE_TIME},
                                    {"ulid", SEMEL_AGE_ULID},
                                    {"ignore", SEMEL_AGE_IGNORE},
                                    {NULL, 0}};
+static const option_word remembers[] = {
+    {"keys", SEMEL_REMEMBER_KEYS}, {"positions", SEMEL_REMEMBER_POSITIONS}, {NULL, 0}};
 static const option_word forever[] = {{"forever", SEMEL_RETENTION_FOREVER}, {NULL, 0}};
 static const option_word sweep_never[] = {{"never", SEMEL_SWEEP_OFF}, {NULL, 0}};
 static const option_word grades[] = {
@@ -50,6 +52,16 @@ static const option inbox_options[] = {
      .otherwise = "all",
      .text = "the types of messages that it accepts; * stands for any characters",
      .example = "[order.placed, \"invoice.*\"]"},
+    {.name = "remember",
+     .type = OPTION_WORD,
+     OF_INBOX(remember),
+     .fallback = "keys",
+     .words = remembers,
+     .text =
+         "what is remembered of handled messages: their keys, for the time of retention, or one "
+         "position for each partition of the queue, for ever. Positions recognize what the "
+         "broker delivers again, and not what a producer has sent twice",
+     .example = "positions"},
     {.name = "key",
      .type = OPTION_KEY,
      OF_INBOX(key),

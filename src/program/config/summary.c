@@ -36,13 +36,19 @@ typedef struct route_line {
     const char *column[COLUMNS];
 } route_line;
 
+static const char *describe_memory(region *memory, const config *all, const inbox_config *inbox)
+{
+    if (inbox->options.remember == SEMEL_REMEMBER_POSITIONS)
+        return "once per position";
+    return region_printf(memory, "once per %s, retention %s", written(memory, all, inbox, "key"),
+                         written(memory, all, inbox, "retention"));
+}
+
 static route_line line_of(region *memory, const config *all, const inbox_config *inbox)
 {
     return (route_line){
         {region_printf(memory, "%s -> %s", config_inbox_from(all, inbox), inbox->name),
-         config_handler_name(inbox),
-         region_printf(memory, "once per %s, retention %s", written(memory, all, inbox, "key"),
-                       written(memory, all, inbox, "retention")),
+         config_handler_name(inbox), describe_memory(memory, all, inbox),
          semel_grade_name(summary_grade(all, inbox))}};
 }
 
