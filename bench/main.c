@@ -26,6 +26,7 @@ static const struct section {
     {"observer", "the memory store with and without an observer", section_observer},
     {"outbox", "putting messages into the outbox, against a raw loop", section_outbox},
     {"relay", "outbox to memory transport, by preset", section_relay},
+    {"positions", "positions instead of keys, on SQLite and PostgreSQL", section_positions},
     {"growth", "cost at ten thousand and at ten million markers", section_growth},
     {"server-receive", "servers, one message in a transaction, by 1, 4, 8 connections",
      section_server_receive},

@@ -367,6 +367,7 @@ const server postgres_server = {
     .receive_trip = raw_pg_receive_trip,
     .check_first = raw_pg_check_first,
     .effect = raw_pg_effect,
+    .effects = raw_postgres_effects,
     .batch = raw_postgres_batch,
     .batch_rows = raw_postgres_rows,
     .send = raw_postgres_send,

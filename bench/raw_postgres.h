@@ -45,7 +45,7 @@ void raw_pg_send(raw_connection *c, raw_pg_statement which, const raw_pg_values 
 /* Reads them. The result of the last but `from_last` is given back, if asked for: to be cleared. */
 PGresult *raw_pg_answers(raw_connection *c, int from_last, int wanted);
 
-raw_work raw_postgres_batch, raw_postgres_rows, raw_postgres_send;
+raw_work raw_postgres_batch, raw_postgres_rows, raw_postgres_effects, raw_postgres_send;
 size_t raw_postgres_relay(raw_connection *c, size_t batch);
 size_t raw_postgres_relay_to(raw_connection *c, size_t batch, recipient *publish, void *context);
 

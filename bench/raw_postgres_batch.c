@@ -118,6 +118,19 @@ void raw_postgres_batch(raw_connection *c, const semel_message *const messages[]
     (void)raw_pg_answers(c, 0, 0);
 }
 
+/* [BEGIN, a statement for each, COMMIT] */
+void raw_postgres_effects(raw_connection *c, const semel_message *const messages[], size_t count)
+{
+    raw_pg_send(c, RAW_PG_BEGIN, NULL);
+    for (size_t i = 0; i < count; i++) {
+        raw_pg_values body = {0};
+        raw_pg_bind_bytes(&body, messages[i]->body);
+        raw_pg_send(c, RAW_PG_EFFECT, &body);
+    }
+    raw_pg_send(c, RAW_PG_COMMIT, NULL);
+    (void)raw_pg_answers(c, 0, 0);
+}
+
 /* All in one statement, which is its own transaction. */
 void raw_postgres_rows(raw_connection *c, const semel_message *const messages[], size_t count)
 {

@@ -56,7 +56,8 @@ typedef struct server {
     raw_work *receive_trip;     /* all four in one round trip, the marker assumed to be new */
     raw_work *check_first;      /* BEGIN, SELECT, business row, INSERT marker, COMMIT */
     raw_work *effect;           /* the business row alone */
-    raw_work *batch;      /* one transaction: markers in one statement, a statement for each row */
+    raw_work *effects; /* one transaction: a statement for each row and nothing else; may be NULL */
+    raw_work *batch;   /* one transaction: markers in one statement, a statement for each row */
     raw_work *batch_rows; /* one transaction: markers and rows in one statement each, or in one */
     raw_work *send;       /* one transaction: all into the outbox */
     size_t (*relay)(raw_connection *c,
@@ -155,7 +156,8 @@ void section_server_sweep(void);
 void section_lists(void);
 void section_retry(void); /* and on SQLite */
 void section_details(void);
-void section_handoff(void);   /* and on SQLite */
+void section_positions(void); /* and on SQLite */
+void section_handoff(void);   /* the same */
 void section_groups(void);    /* and on the other stores */
 void section_retention(void); /* the same */
 void section_defaults(void);  /* the same */
