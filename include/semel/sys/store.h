@@ -35,10 +35,10 @@
  *    `unit`.
  *  - Inputs are borrowed for the call. Outputs are written on success only.
  *  - A driver whose database is a round trip away may defer the members whose answer the core does
- *    not wait for: begin, put, queue, assume, result_set, savepoint, keep; and finish, renew, fail
- *    and bury of a token, as far as it cannot tell without asking. The next member that waits,
- *    commit at the latest, then reports their failures. All members take effect in the order
- *    of the calls, and before native() returns.
+ *    not wait for: begin, put, queue, assume, result_set, savepoint, keep, write of a note; and
+ *    finish, renew, fail and bury of a token, as far as it cannot tell without asking. The next
+ *    member that waits, commit at the latest, then reports their failures. All members take effect
+ *    in the order of the calls, and before native() returns.
  *  - After a failure the unit stays open and may only be rolled back, unless the member's comment
  *    says otherwise.
  *  - Statuses: all members may return ENOMEM, ESTORE, EUNAVAILABLE, EBUSY and ECONFLICT, commit
