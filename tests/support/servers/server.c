@@ -44,12 +44,10 @@ void server_print(char *out, size_t room, const char *format, ...)
 static const server_type rabbitmq = {.name = "rabbitmq", .scheme = "amqp", .prefix = "RABBITMQ"};
 static const server_type nats = {.name = "nats", .scheme = "nats", .prefix = "NATS"};
 
-static const server_type *const types[SERVER_KINDS] = {[SERVER_POSTGRES] = &server_postgres,
-                                                       [SERVER_MARIADB] = &server_mariadb,
-                                                       [SERVER_REDIS] = &server_redis,
-                                                       [SERVER_DYNAMODB] = &server_dynamodb,
-                                                       [SERVER_RABBITMQ] = &rabbitmq,
-                                                       [SERVER_NATS] = &nats};
+static const server_type *const types[SERVER_KINDS] = {
+    [SERVER_POSTGRES] = &server_postgres, [SERVER_MARIADB] = &server_mariadb,
+    [SERVER_REDIS] = &server_redis,       [SERVER_DYNAMODB] = &server_dynamodb,
+    [SERVER_RABBITMQ] = &rabbitmq,        [SERVER_NATS] = &nats};
 
 /* --- URLs ------------------------------------------------------------------------------------- */
 
