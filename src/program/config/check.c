@@ -146,14 +146,11 @@ static void check_about_keys(const checking *c, const inbox_config *inbox)
     }
 }
 
-/* Which of the transports have positions, the transport says when it is opened; these never do. */
-static int has_no_positions(const queue_config *queue)
+/* Of the transports that are built in only Kafka has them; the transport says so itself when it is
+ * opened. */
+static int has_positions(const queue_config *queue)
 {
-    static const char *const schemes[] = {"store:", "memory:", "amqp:", "amqps:"};
-    int without = !queue->url;
-    for (size_t i = 0; !without && i < sizeof schemes / sizeof *schemes; i++)
-        without = begins_with(queue->url, schemes[i]);
-    return without;
+    return queue->url && begins_with(queue->url, "kafka:");
 }
 
 static void check_remember(const checking *c, const inbox_config *inbox)
@@ -169,7 +166,7 @@ static void check_remember(const checking *c, const inbox_config *inbox)
                        "a position moves in the transaction of the work, and the effects of %s "
                        "handlers are outside of it: remember keys",
                        config_handler_name(inbox));
-    if (!queue || has_no_positions(queue))
+    if (!queue || !has_positions(queue))
         diagnostic_add(c->found, LEVEL_ERROR, "remember", node->at, where,
                        "the inbox reads from %s%s%s, which has no positions: remember keys",
                        queue ? "queue \"" : "no queue", queue ? queue->name : "",

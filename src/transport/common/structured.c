@@ -1,5 +1,5 @@
-/* A body that says it is an event and cannot be read as one is an ordinary message: its handler will
- * say what is wrong with it. */
+/* A body that says it is an event and cannot be read as one is an ordinary message: its handler
+ * will say what is wrong with it. */
 #include "transport/common/structured.h"
 
 #include "base/message.h"

@@ -107,12 +107,11 @@ static semel_status read_numbers(jet_address *out, const url *parsed, semel_erro
         const char *name;
         uint32_t *value;
         uint32_t usual, least, most;
-    } numbers[] = {
-        {"replicas", &out->replicas, 0, 1, REPLICAS_MAX},
-        {"duplicates_ms", &out->duplicates_ms, 0, DUPLICATES_MIN_MS, WEEK_MS},
-        {"ack_ms", &out->ack_ms, 0, ACK_MIN_MS, UINT32_MAX},
-        {"heartbeat", &out->heartbeat_s, HEARTBEAT_DEFAULT_S, 1, HEARTBEAT_MAX_S},
-        {"connect_ms", &out->connect_ms, CONNECT_DEFAULT_MS, 1, CONNECT_MAX_MS}};
+    } numbers[] = {{"replicas", &out->replicas, 0, 1, REPLICAS_MAX},
+                   {"duplicates_ms", &out->duplicates_ms, 0, DUPLICATES_MIN_MS, WEEK_MS},
+                   {"ack_ms", &out->ack_ms, 0, ACK_MIN_MS, UINT32_MAX},
+                   {"heartbeat", &out->heartbeat_s, HEARTBEAT_DEFAULT_S, 1, HEARTBEAT_MAX_S},
+                   {"connect_ms", &out->connect_ms, CONNECT_DEFAULT_MS, 1, CONNECT_MAX_MS}};
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < sizeof numbers / sizeof *numbers; i++)
         status = url_number(numbers[i].value, parsed, numbers[i].name, numbers[i].usual,
@@ -151,13 +150,11 @@ static semel_status read_choices(jet_address *out, const url *parsed, semel_erro
         const char *const *words;
         int *value;
         int usual;
-    } choices[] = {{"declare", declares, &declare, JET_CHECK},
-                   {"storage", storages, &storage, -1},
-                   {"retention", retentions, &retention, -1},
-                   {"sync", syncs, &out->sync_always, 0},
-                   {"msg_id", no_yes, &out->message_ids, 1},
-                   {"verify", no_yes, &out->verify, 1},
-                   {"loss", losses, &out->allow_loss, 0}};
+    } choices[] = {
+        {"declare", declares, &declare, JET_CHECK}, {"storage", storages, &storage, -1},
+        {"retention", retentions, &retention, -1},  {"sync", syncs, &out->sync_always, 0},
+        {"msg_id", no_yes, &out->message_ids, 1},   {"verify", no_yes, &out->verify, 1},
+        {"loss", losses, &out->allow_loss, 0}};
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < sizeof choices / sizeof *choices; i++)
         status = url_choice(choices[i].value, parsed, choices[i].name, choices[i].words,
@@ -175,8 +172,9 @@ static semel_status check_companions(const url *parsed, semel_error *err)
 {
     static const struct {
         const char *name, *needs;
-    } pairs[] = {{"key", "certificate"},    {"certificate", "key"}, {"filter", "consumer"},
-                 {"ack_ms", "consumer"},    {"dead", "consumer"},   {"max_deliver", "consumer"},
+    } pairs[] = {{"key", "certificate"},         {"certificate", "key"},
+                 {"filter", "consumer"},         {"ack_ms", "consumer"},
+                 {"dead", "consumer"},           {"max_deliver", "consumer"},
                  {"max_ack_pending", "consumer"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (is_given(parsed, pairs[i].name) && !is_given(parsed, pairs[i].needs))
@@ -187,7 +185,7 @@ static semel_status check_companions(const url *parsed, semel_error *err)
 
 static semel_status check_stream(const jet_address *a, const url *parsed, semel_error *err)
 {
-    static const char *const names[] = {"consumer", "subjects", "storage",
+    static const char *const names[] = {"consumer",  "subjects", "storage",
                                         "retention", "replicas", "duplicates_ms"};
     for (size_t i = 0; !a->stream[0] && i < sizeof names / sizeof *names; i++)
         if (is_given(parsed, names[i]))

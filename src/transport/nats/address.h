@@ -54,11 +54,11 @@ typedef struct jet_address {
     int64_t max_deliver;        /* 0: not given; -1: no limit */
     int64_t max_ack_pending;    /* 0: not given; -1: no limit */
 
-    int sync_always;           /* sync=always: the servers write to the disk before they answer */
-    int message_ids;           /* Nats-Msg-Id is sent; 1 unless msg_id=no */
-    int allow_loss;            /* loss=warn; else refuse */
-    uint32_t heartbeat_s;      /* 1..3600, default 30 */
-    uint32_t connect_ms;       /* for the whole of connecting, default 5000 */
+    int sync_always;          /* sync=always: the servers write to the disk before they answer */
+    int message_ids;          /* Nats-Msg-Id is sent; 1 unless msg_id=no */
+    int allow_loss;           /* loss=warn; else refuse */
+    uint32_t heartbeat_s;     /* 1..3600, default 30 */
+    uint32_t connect_ms;      /* for the whole of connecting, default 5000 */
     char name[JET_NAME_ROOM]; /* of the connection, in the server's tools; "semel" */
 } jet_address;
 

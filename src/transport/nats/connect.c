@@ -1,8 +1,9 @@
 /* The options of a connection: servers, login, TLS, limits.
  *
  * TLS verifies the certificate and the host's name (nats.c is built so that it does), against the
- * system's authorities unless the URL names a file. Each server has connect_ms. nats.c is opened once and never closed: other users of
- * it in this process, and threads of it that still run, would lose it. */
+ * system's authorities unless the URL names a file. Each server has connect_ms. nats.c is opened
+ * once and never closed: other users of it in this process, and threads of it that still run, would
+ * lose it. */
 #include "base/mem.h"
 #include "base/sigpipe.h"
 #include "base/thread.h"
@@ -140,14 +141,13 @@ static semel_status fail_to_connect(const jet_address *a, natsStatus code, semel
         natsStatus code;
         semel_status status;
         const char *advice;
-    } known[] = {
-        {NATS_CONNECTION_AUTH_FAILED, SEMEL_ETRANSPORT, "; are user and password right?"},
-        {NATS_SECURE_CONNECTION_REQUIRED, SEMEL_ETRANSPORT, "; natss: has TLS"},
-        {NATS_SECURE_CONNECTION_WANTED, SEMEL_ETRANSPORT, "; nats: has no TLS"},
-        {NATS_SSL_ERROR, SEMEL_ETRANSPORT,
-         "; is its certificate signed by one of ca=, and for this host name?"},
-        {NATS_NOT_PERMITTED, SEMEL_ETRANSPORT, ""},
-        {NATS_NO_MEMORY, SEMEL_ENOMEM, ""}};
+    } known[] = {{NATS_CONNECTION_AUTH_FAILED, SEMEL_ETRANSPORT, "; are user and password right?"},
+                 {NATS_SECURE_CONNECTION_REQUIRED, SEMEL_ETRANSPORT, "; natss: has TLS"},
+                 {NATS_SECURE_CONNECTION_WANTED, SEMEL_ETRANSPORT, "; nats: has no TLS"},
+                 {NATS_SSL_ERROR, SEMEL_ETRANSPORT,
+                  "; is its certificate signed by one of ca=, and for this host name?"},
+                 {NATS_NOT_PERMITTED, SEMEL_ETRANSPORT, ""},
+                 {NATS_NO_MEMORY, SEMEL_ENOMEM, ""}};
     semel_status status = SEMEL_EUNAVAILABLE;
     const char *advice = "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -72,8 +72,8 @@ static semel_status put(writing *w, const char *name, const char *value)
         return no_memory(w->err);
     w->size += strlen(name) + strlen(value) + LINE_OVERHEAD;
     if (w->size > HEADERS_MAX)
-        return semel_fail(w->err, SEMEL_ELIMIT,
-                          "NATS: the message's headers take over %d bytes", HEADERS_MAX);
+        return semel_fail(w->err, SEMEL_ELIMIT, "NATS: the message's headers take over %d bytes",
+                          HEADERS_MAX);
     return natsMsgHeader_Set(w->out, name, value) == NATS_OK ? SEMEL_OK : no_memory(w->err);
 }
 
@@ -134,9 +134,8 @@ static semel_status write_content_type(writing *w)
     semel_bytes type = semel_str(w->message->content_type);
     if (!type.len)
         return SEMEL_OK;
-    return is_plain_value(type)
-               ? put(w, JET_HEADER_CONTENT, w->message->content_type)
-               : put(w, JET_HEADER_EXACT_TYPE, jet_escape_text(w->arena, type));
+    return is_plain_value(type) ? put(w, JET_HEADER_CONTENT, w->message->content_type)
+                                : put(w, JET_HEADER_EXACT_TYPE, jet_escape_text(w->arena, type));
 }
 
 /* --- headers ---------------------------------------------------------------------------------- */
@@ -205,8 +204,7 @@ static semel_status write_copies(writing *w)
         used += strlen(header->name) + header->value.len + LINE_OVERHEAD;
         if (used > COPIES_MAX || w->size + used > HEADERS_MAX)
             break;
-        status =
-            put(w, header->name, arena_copy(w->arena, header->value.data, header->value.len));
+        status = put(w, header->name, arena_copy(w->arena, header->value.data, header->value.len));
     }
     return status;
 }

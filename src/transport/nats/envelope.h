@@ -20,16 +20,16 @@ typedef struct jet_field {
 enum { JET_FIELDS = 6, JET_FIELD_ID = 0 };
 extern const jet_field jet_fields[JET_FIELDS];
 
-#define JET_HEADER_EVENT        "ce-"
-#define JET_HEADER_VERSION      "ce-specversion"
-#define JET_HEADER_TIME         "ce-time"
-#define JET_HEADER_EXACT_TIME   "semel-time-ms"      /* where the other cannot say it */
-#define JET_HEADER_CONTENT      "content-type"       /* if it is printable ASCII */
-#define JET_HEADER_EXACT_TYPE   "semel-content-type" /* else */
-#define JET_HEADER_ALL          "semel-headers"      /* name=value&name=value, with %-escapes */
-#define JET_HEADER_MESSAGE_ID   "Nats-Msg-Id"
-#define JET_HEADER_STREAM       "Nats-Expected-Stream"
-#define JET_HEADER_SERVERS      "nats-" /* are not for clients' own use */
+#define JET_HEADER_EVENT      "ce-"
+#define JET_HEADER_VERSION    "ce-specversion"
+#define JET_HEADER_TIME       "ce-time"
+#define JET_HEADER_EXACT_TIME "semel-time-ms"      /* where the other cannot say it */
+#define JET_HEADER_CONTENT    "content-type"       /* if it is printable ASCII */
+#define JET_HEADER_EXACT_TYPE "semel-content-type" /* else */
+#define JET_HEADER_ALL        "semel-headers"      /* name=value&name=value, with %-escapes */
+#define JET_HEADER_MESSAGE_ID "Nats-Msg-Id"
+#define JET_HEADER_STREAM     "Nats-Expected-Stream"
+#define JET_HEADER_SERVERS    "nats-" /* are not for clients' own use */
 
 /* SEMEL_ELIMIT with the reason if NATS cannot carry it: a topic that is no subject, headers of over
  * 64 KiB, all of it over `payload_max` bytes. SEMEL_EINVAL if it has no topic, and the URL no

@@ -31,10 +31,10 @@ typedef struct reading {
     const jet_origin *origin;
     semel_message *message;
     semel_header *headers;
-    size_t room;             /* of headers */
-    const char *all;         /* semel-headers */
-    const char *message_id;  /* Nats-Msg-Id */
-    int failed;              /* out of memory */
+    size_t room;            /* of headers */
+    const char *all;        /* semel-headers */
+    const char *message_id; /* Nats-Msg-Id */
+    int failed;             /* out of memory */
 } reading;
 
 /* --- the reply subject ------------------------------------------------------------------------ */
@@ -259,8 +259,7 @@ static void read_foreign_id(reading *r)
 static void read_origin(reading *r)
 {
     uint64_t deliveries = r->origin->deliveries;
-    r->message->delivery =
-        deliveries > JET_DELIVERY_MAX ? JET_DELIVERY_MAX : (uint32_t)deliveries;
+    r->message->delivery = deliveries > JET_DELIVERY_MAX ? JET_DELIVERY_MAX : (uint32_t)deliveries;
     if (r->message->id.len)
         return;
     read_foreign_id(r);
@@ -275,9 +274,9 @@ semel_message *jet_envelope_read(mem_arena *arena, natsMsg *raw, const jet_origi
     r.message = arena_alloc(arena, sizeof *r.message);
     if (!r.message)
         return NULL;
-    *r.message = (semel_message){
-        .size = sizeof *r.message,
-        .body = {natsMsg_GetData(raw), (size_t)natsMsg_GetDataLength(raw)}};
+    *r.message =
+        (semel_message){.size = sizeof *r.message,
+                        .body = {natsMsg_GetData(raw), (size_t)natsMsg_GetDataLength(raw)}};
     read_raw_headers(&r);
     if (r.all && !r.failed)
         read_all_headers(&r);

@@ -94,9 +94,9 @@ static semel_status extend_all(jet_receiver *self, const uint64_t tags[], size_t
     told held;
     list_held(&held, self, tags, count);
     pthread_mutex_unlock(&link->lock);
-    natsStatus code =
-        held.failed ? NATS_NO_MEMORY
-                    : tell(&held, link, connection, "+WPI", wait_clock_ms() + ANSWER_MS);
+    natsStatus code = held.failed
+                          ? NATS_NO_MEMORY
+                          : tell(&held, link, connection, "+WPI", wait_clock_ms() + ANSWER_MS);
     arena_free(&held.arena);
     pthread_mutex_lock(&link->lock);
     if (code != NATS_OK)

@@ -97,8 +97,8 @@ void jet_link_lose(jet_link *link, const char *format, ...)
 static semel_status keep_trouble(jet_link *link, semel_status status)
 {
     link->failures++;
-    link->retry_at_ms = wait_clock_ms() + seam_backoff_ms(link->seam, BACKOFF_MS, BACKOFF_MAX_MS,
-                                                          link->failures);
+    link->retry_at_ms =
+        wait_clock_ms() + seam_backoff_ms(link->seam, BACKOFF_MS, BACKOFF_MAX_MS, link->failures);
     if (link->was_up && status != SEMEL_ENOMEM)
         link->trouble.status = SEMEL_EUNAVAILABLE;
     link->trouble.retryable |= link->trouble.status == SEMEL_EUNAVAILABLE;

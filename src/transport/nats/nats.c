@@ -157,8 +157,7 @@ static semel_status nats_receive(void *transport, semel_delivery deliveries[], s
 {
     jet *self = transport;
     semel_status status = need_consumer(self, err);
-    return status ? status
-                  : jet_receive(&self->receiver, deliveries, max, count, wait_ms, err);
+    return status ? status : jet_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
 
 static semel_status nats_settle(void *transport, const semel_delivery_settlement settles[],

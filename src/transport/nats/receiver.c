@@ -63,8 +63,9 @@ static void accept_status(jet_receiver *self, uint64_t request, long status)
         return;
     self->wanted = 0;
     if (status != STATUS_NO_MESSAGES && status != STATUS_TIMEOUT)
-        jet_link_lose(self->link, "the consumer %s of the stream %s was deleted, or is not "
-                                  "available (status %ld)",
+        jet_link_lose(self->link,
+                      "the consumer %s of the stream %s was deleted, or is not "
+                      "available (status %ld)",
                       self->link->address->consumer, self->link->address->stream, status);
     pthread_cond_broadcast(&self->link->changed);
 }

@@ -40,7 +40,7 @@ typedef struct settling {
     int64_t until_ms;
     size_t unknown; /* tags that are not out */
     uint64_t first_unknown;
-    size_t lost;    /* verdicts without an answer */
+    size_t lost;     /* verdicts without an answer */
     size_t uncopied; /* rejected messages whose copy was not stored */
 } settling;
 
@@ -115,7 +115,7 @@ static natsStatus send_copy(natsConnection *connection, const jet_address *a, co
     return code;
 }
 
-/* --- a round: everything is sent, then the answers are collected ------------------------------- */
+/* --- a round: everything is sent, then the answers are collected ------------------------------ */
 
 /* Which of the verdicts a round is about; and what is sent for it. */
 typedef struct round {

@@ -118,8 +118,8 @@ static semel_status check_stream(const look *at, semel_error *err)
     const jet_address *a = at->address;
     const jsStreamConfig *is = at->stream->Config;
     if (is->NoAck)
-        return semel_fail(err, SEMEL_ETRANSPORT,
-                          "stream %s: no_ack: it does not confirm messages", a->stream);
+        return semel_fail(err, SEMEL_ETRANSPORT, "stream %s: no_ack: it does not confirm messages",
+                          a->stream);
     if (a->storage && is->Storage != storage_of(a))
         return fail_other("stream", a->stream, "storage", err);
     if (a->retention && is->Retention != retention_of(a))

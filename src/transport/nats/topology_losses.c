@@ -18,7 +18,7 @@ semel_durability jet_topology_durability(const jet_address *address, const jsStr
     if (!stream || stream->Storage == js_MemoryStorage)
         return SEMEL_DURABLE_NOT;
     return address->sync_always || stream->Replicas >= REPLICAS_SAFE ? SEMEL_DURABLE_POWER
-                                                                    : SEMEL_DURABLE_PROCESS;
+                                                                     : SEMEL_DURABLE_PROCESS;
 }
 
 /* A stream of limits that discards old messages does so whether or not they were received. */
@@ -26,20 +26,24 @@ static void write_limits(losses *out, const jsStreamConfig *stream)
 {
     int discards_old = stream->Discard == js_DiscardOld;
     if (stream->MaxAge > 0)
-        losses_add(out, "stream %s: max_age: it drops messages of that age, also if no consumer "
-                        "has had them",
+        losses_add(out,
+                   "stream %s: max_age: it drops messages of that age, also if no consumer "
+                   "has had them",
                    stream->Name);
     if (discards_old && stream->MaxMsgs > 0)
-        losses_add(out, "stream %s: max_msgs with discard old: when it is full it drops the oldest "
-                        "message; discard new refuses the newest instead",
+        losses_add(out,
+                   "stream %s: max_msgs with discard old: when it is full it drops the oldest "
+                   "message; discard new refuses the newest instead",
                    stream->Name);
     if (discards_old && stream->MaxBytes > 0)
-        losses_add(out, "stream %s: max_bytes with discard old: when it is full it drops the "
-                        "oldest message; discard new refuses the newest instead",
+        losses_add(out,
+                   "stream %s: max_bytes with discard old: when it is full it drops the "
+                   "oldest message; discard new refuses the newest instead",
                    stream->Name);
     if (stream->MaxMsgsPerSubject > 0 && !(stream->DiscardNewPerSubject && !discards_old))
-        losses_add(out, "stream %s: max_msgs_per_subject: a newer message of the same subject "
-                        "replaces an older one",
+        losses_add(out,
+                   "stream %s: max_msgs_per_subject: a newer message of the same subject "
+                   "replaces an older one",
                    stream->Name);
 }
 
@@ -51,8 +55,9 @@ static void write_stream_losses(losses *out, const jsStreamConfig *stream,
                    stream->Name);
     write_limits(out, stream);
     if (stream->Retention == js_InterestPolicy && (!consumer || consumer->FilterSubject))
-        losses_add(out, "stream %s: retention interest: it confirms and drops a message that no "
-                        "consumer is there for",
+        losses_add(out,
+                   "stream %s: retention interest: it confirms and drops a message that no "
+                   "consumer is there for",
                    stream->Name);
 }
 
@@ -60,16 +65,19 @@ static void write_consumer_losses(losses *out, const jsConsumerConfig *consumer)
 {
     const char *name = consumer->Durable ? consumer->Durable : consumer->Name;
     if (consumer->MaxDeliver > 0)
-        losses_add(out, "consumer %s: max_deliver %lld: it never again delivers a message that "
-                        "came so often; set it to -1",
+        losses_add(out,
+                   "consumer %s: max_deliver %lld: it never again delivers a message that "
+                   "came so often; set it to -1",
                    name, (long long)consumer->MaxDeliver);
     if (consumer->DeliverPolicy != js_DeliverAll)
-        losses_add(out, "consumer %s: its deliver policy is not all: it leaves out messages that "
-                        "were there before it",
+        losses_add(out,
+                   "consumer %s: its deliver policy is not all: it leaves out messages that "
+                   "were there before it",
                    name);
     if (consumer->InactiveThreshold > 0)
-        losses_add(out, "consumer %s: inactive_threshold: the server deletes it when nobody asks "
-                        "it for messages",
+        losses_add(out,
+                   "consumer %s: inactive_threshold: the server deletes it when nobody asks "
+                   "it for messages",
                    name);
 }
 
@@ -78,7 +86,8 @@ void jet_topology_losses(char out[JET_LOSSES_ROOM], const jet_address *address,
 {
     losses sentences = losses_begin(out, JET_LOSSES_ROOM);
     if (!address->stream[0])
-        losses_add(&sentences, "the URL names no stream: whether messages are kept was not checked");
+        losses_add(&sentences,
+                   "the URL names no stream: whether messages are kept was not checked");
     else if (address->declare == JET_TRUST)
         losses_add(&sentences,
                    "stream %s: declare=no: whether it keeps its messages was not checked",

@@ -14,32 +14,36 @@ static void write_limit_loss(losses *out, const rabbit_address *a, unsigned brok
 {
     int64_t limit = a->delivery_limit;
     if (limit == RABBIT_LIMIT_UNSET && broker_major >= LIMIT_SINCE)
-        losses_add(out,
+        losses_add(
+            out,
             "queue %s: a broker of this version drops a message that came back more than %d times; "
             "name an exchange with dead_letter=, or declare the queue with delivery_limit=-1",
             a->queue, LIMIT_USUAL);
     else if (limit >= 0)
         losses_add(out,
-            "queue %s: delivery_limit=%" PRId64
-            ": it drops a message that came back more often; name "
-            "an exchange with dead_letter=, or set delivery_limit=-1",
-            a->queue, limit);
+                   "queue %s: delivery_limit=%" PRId64
+                   ": it drops a message that came back more often; name "
+                   "an exchange with dead_letter=, or set delivery_limit=-1",
+                   a->queue, limit);
 }
 
 static void write_queue_losses(losses *out, const rabbit_address *a, unsigned broker_major)
 {
     if (!a->durable)
-        losses_add(out, "queue %s: durable=no: its messages are gone when the broker restarts", a->queue);
+        losses_add(out, "queue %s: durable=no: its messages are gone when the broker restarts",
+                   a->queue);
     if (a->quorum && !a->has_dead_letter)
         write_limit_loss(out, a, broker_major);
     if (!a->quorum && a->has_dead_letter)
-        losses_add(out,
+        losses_add(
+            out,
             "queue %s: dead_letter=%s: a classic queue republishes dead letters without confirms, "
             "and "
             "forgets them if that fails; type=quorum does not",
             a->queue, a->dead_letter);
     if (a->declare == RABBIT_TRUST)
-        losses_add(out,
+        losses_add(
+            out,
             "queue %s: declare=no: whether it is durable, and when it drops messages, was not "
             "checked",
             a->queue);

@@ -74,7 +74,7 @@ static void what_is_missing_is_named(void **state)
     nats_kit_close(&kit);
 }
 
-/* --- settings that lose messages --------------------------------------------------------------- */
+/* --- settings that lose messages -------------------------------------------------------------- */
 
 static void in_memory(jsStreamConfig *s)
 {

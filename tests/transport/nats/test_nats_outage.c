@@ -113,8 +113,8 @@ static void a_delivery_can_be_acknowledged_by_the_next_connection(void **state)
     nats_kit_send(&kit, "m-1");
     semel_delivery one = nats_kit_take_id(&kit, "m-1");
     proxy_cut(between);
-    FAILS(SEMEL_EUNAVAILABLE, semel_transport_receive(kit.transport, &ignored, 1, &got,
-                                                      NATS_KIT_WAIT_MS, &last_error));
+    FAILS(SEMEL_EUNAVAILABLE,
+          semel_transport_receive(kit.transport, &ignored, 1, &got, NATS_KIT_WAIT_MS, &last_error));
     assert_true(last_error.retryable);
     NATS_EVENTUALLY(!semel_transport_receive(kit.transport, &ignored, 1, &got, 0, NULL));
     assert_int_equal(got, 0);

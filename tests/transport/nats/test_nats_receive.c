@@ -78,7 +78,8 @@ static void what_is_extended_stays(void **state)
     nats_kit_send(&kit, "m-1");
     semel_delivery one = nats_kit_take_id(&kit, "m-1");
     int kept = 1;
-    for (int64_t until = process_now_ms() + 3000, at = process_now_ms(); process_now_ms() < until;) {
+    for (int64_t until = process_now_ms() + 3000, at = process_now_ms();
+         process_now_ms() < until;) {
         OK(driver->extend(self, &one.tag, 1, &hold_ms, &last_error));
         kept &= process_now_ms() - at < 900; /* or the machine was busy, and it may be gone */
         at = process_now_ms();
