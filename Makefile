@@ -3,7 +3,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: build release run demo test test-kafka test-sanitizers soak fuzz bench screenshots check format install clean help
+.PHONY: build release run demo test test-kafka test-sanitizers soak fuzz bench screenshots check format install clean
+.PHONY: help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
