@@ -1,5 +1,5 @@
-/* Kafka's: there are servers, each with a port; a group has a topic; and what is secret is in none of
- * the parts that may be shown. Files are not read: such inputs are passed over. */
+/* Kafka's: there are servers, each with a port; a group has a topic; and what is secret is in none
+ * of the parts that may be shown. Files are not read: such inputs are passed over. */
 #include "property.h"
 #include "transport/kafka/address.h"
 #include "url_parts.h"

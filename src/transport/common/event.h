@@ -5,8 +5,8 @@
 #include <semel/message.h>
 
 /* 1 if the header may be written as an extension attribute: its name has letters and digits only
- * and is none of CloudEvents' own, its value is text, and of several headers with its name it is the
- * first. */
+ * and is none of CloudEvents' own, its value is text, and of several headers with its name it is
+ * the first. */
 int event_header_is_extension(const semel_message *message, size_t index);
 
 #endif

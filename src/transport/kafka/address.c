@@ -1,7 +1,7 @@
 /* kafka://user:password@host:port,host:port/topic?name=value. All parts and the values of
  * parameters may have %-escapes. Nothing is guessed: a parameter that would have no effect where it
- * stands is refused, because its author counts on it. An error names what is wrong; it shows nothing
- * of the part before the ?, and no value of a setting of librdkafka, which may be a secret.
+ * stands is refused, because its author counts on it. An error names what is wrong; it shows
+ * nothing of the part before the ?, and no value of a setting of librdkafka, which may be a secret.
  *
  * The settings of librdkafka (X.name=value) are in settings.c. */
 #include "transport/kafka/address.h"

@@ -1,6 +1,7 @@
-/* librdkafka logs to stderr unless it is told otherwise, and reports trouble with brokers as events:
- * the log is dropped, the events are kept for the error of the next call that fails. Every client
- * has threads of its own, which never call back: callbacks come from the calls that serve it.
+/* librdkafka logs to stderr unless it is told otherwise, and reports trouble with brokers as
+ * events: the log is dropped, the events are kept for the error of the next call that fails. Every
+ * client has threads of its own, which never call back: callbacks come from the calls that serve
+ * it.
  *
  * The settings that promises rest on are set last. Those of the URL cannot name them (settings.c).
  */

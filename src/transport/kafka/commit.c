@@ -1,7 +1,7 @@
-/* An offset is committed when everything before it in its partition is settled. Commits are bundled:
- * one for all partitions, one at a time, some times a second; at once after a redelivered message,
- * so that where one message kills process after process, the others do not come back with it each
- * time.
+/* An offset is committed when everything before it in its partition is settled. Commits are
+ * bundled: one for all partitions, one at a time, some times a second; at once after a redelivered
+ * message, so that where one message kills process after process, the others do not come back with
+ * it each time.
  *
  * Every commit also says how far messages may be handed out (progress.h). The broker must know that
  * before it happens, or a message that kills its process would not be counted: so positions are

@@ -1,5 +1,5 @@
-/* A message that is rejected is copied to the topic for dead letters, and counts as settled when the
- * brokers have confirmed the copy. Until then it holds up the offset of its partition as any
+/* A message that is rejected is copied to the topic for dead letters, and counts as settled when
+ * the brokers have confirmed the copy. Until then it holds up the offset of its partition as any
  * unsettled message does; if the process dies, or the partition goes to another consumer, it comes
  * again, and there may be a second copy. A copy that is not accepted is tried again, once a second.
  *

@@ -1,5 +1,5 @@
-/* The thread of a receiver. It serves the client, whatever the handlers do: it takes records as they
- * come, up to the bounds, answers rebalances, and sees to it that commits go out.
+/* The thread of a receiver. It serves the client, whatever the handlers do: it takes records as
+ * they come, up to the bounds, answers rebalances, and sees to it that commits go out.
  *
  * Bounds instead of an endless buffer: a partition with `prefetch` unsettled messages, with `ahead`
  * positions from its first unsettled one on, or with too many bytes that nobody has asked for is
@@ -145,8 +145,8 @@ static void accept_record(kafka_receiver *self, rd_kafka_message_t *record)
         fail_thread(self, RD_KAFKA_RESP_ERR__FAIL, "receiving", "out of memory for a message");
 }
 
-/* So many may come without going beyond a bound, whatever partition they are of; one in any case, or
- * nobody would serve the client. */
+/* So many may come without going beyond a bound, whatever partition they are of; one in any case,
+ * or nobody would serve the client. */
 static size_t room_for(kafka_receiver *self)
 {
     size_t least = AT_ONCE;

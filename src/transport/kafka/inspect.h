@@ -24,8 +24,8 @@ semel_status kafka_inspect(kafka_facts *out, const kafka_address *address, semel
 
 semel_durability kafka_facts_durability(const kafka_facts *facts);
 
-/* A sentence per line for every way in which messages may get lost; *refuse is set if one of them is
- * not to be accepted silently. */
+/* A sentence per line for every way in which messages may get lost; *refuse is set if one of them
+ * is not to be accepted silently. */
 void kafka_facts_warnings(char out[KAFKA_WARNINGS_ROOM], int *refuse, const kafka_facts *facts,
                           const kafka_address *address);
 

@@ -1,9 +1,9 @@
 /* kafka://: Apache Kafka, and others that speak its protocol, by librdkafka.
  *
  * A transport has up to three clients: one that publishes, one in the group that receives, and one
- * that writes dead letters. Each is made when it is first needed, and has threads of librdkafka's; a
- * thread of the transport's own serves the one in the group. When the transport is opened, a client
- * that is closed again looks at the topics. */
+ * that writes dead letters. Each is made when it is first needed, and has threads of librdkafka's;
+ * a thread of the transport's own serves the one in the group. When the transport is opened, a
+ * client that is closed again looks at the topics. */
 #include "transport/kafka/inspect.h"
 #include "transport/kafka/publisher.h"
 

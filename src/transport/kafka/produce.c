@@ -16,23 +16,36 @@ static rd_kafka_headers_t *make_headers(const kafka_record *record)
     return headers;
 }
 
+static rd_kafka_resp_err_t code_of(rd_kafka_error_t *error)
+{
+    rd_kafka_resp_err_t code = error ? rd_kafka_error_code(error) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (error)
+        rd_kafka_error_destroy(error);
+    return code;
+}
+
 rd_kafka_resp_err_t kafka_client_produce(const kafka_client *client, const char *topic,
                                          const kafka_record *record, void *opaque)
 {
     rd_kafka_headers_t *headers = make_headers(record);
     if (!headers)
         return RD_KAFKA_RESP_ERR__FAIL;
-    /* librdkafka's arguments have no const; with F_COPY nothing is written there */
+    /* librdkafka's members have no const; with F_COPY nothing is written there */
     union {
         const void *from;
         void *to;
     } key = {record->key.data}, body = {record->body.data};
-    rd_kafka_resp_err_t code = rd_kafka_producev(
-        client->handle, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_KEY(key.to, record->key.len), RD_KAFKA_V_VALUE(body.to, record->body.len),
-        RD_KAFKA_V_TIMESTAMP(record->timestamp_ms), RD_KAFKA_V_HEADERS(headers),
-        RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_END);
-    if (code) /* else it is the message's */
+    const rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = topic},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {key.to, record->key.len}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {body.to, record->body.len}},
+        {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = record->timestamp_ms},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
+        {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = opaque}};
+    rd_kafka_resp_err_t code =
+        code_of(rd_kafka_produceva(client->handle, parts, sizeof parts / sizeof *parts));
+    if (code) /* else they are the message's */
         rd_kafka_headers_destroy(headers);
     return code;
 }

@@ -1,5 +1,5 @@
-/* The transport suite on librdkafka's mock cluster: one partition, so that the order of all messages
- * is known, by the eager protocol. */
+/* The transport suite on librdkafka's mock cluster: one partition, so that the order of all
+ * messages is known, by the eager protocol. */
 #include "support/conformance/conformance_transport.h"
 #include "support/servers/kafka/kafka_mock.h"
 

@@ -113,7 +113,8 @@ static void draining_gives_what_is_ready_and_nothing_that_is_out(void **state)
     assert_int_equal(window.count, 0);
 }
 
-/* Against a model that is too simple to be wrong: verdicts in a random order, thousands of times. */
+/* Against a model that is too simple to be wrong: verdicts in a random order, thousands of times.
+ */
 static void the_prefix_is_right_in_any_order(void **state)
 {
     enum { MANY = 3000 };
