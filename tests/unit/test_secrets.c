@@ -39,7 +39,7 @@ static const char *const transport_schemes[] = {
     "redis", "valkey",
 #endif
 #ifdef SEMEL_WITH_NATS
-    "nats", "natss",
+    "nats",  "natss",
 #endif
     NULL};
 
