@@ -36,9 +36,10 @@ enum {
     /* the broker honours delay_ms of RETRY. Without this ability the broker delivers the message
      * again at once, so the consumer holds the delivery itself */
     SEMEL_TRANSPORT_DELAYS = 8,
-    /* deliveries have a partition, a position and an origin, and within a partition every consumer
-     * of the queue receives ascending positions: what comes after a redelivery is again all that
-     * follows it. So a store can keep one position per partition in place of a marker per key */
+    /* deliveries have a partition, a position and an origin. One consumer of the queue has a
+     * partition at a time, and receives its positions in ascending order, from the first that was
+     * not settled on; only what it returns with RETRY comes to it once more. So a store can keep
+     * one position per partition in place of a marker per key */
     SEMEL_TRANSPORT_POSITIONS = 16
 };
 
