@@ -149,15 +149,6 @@ static void leave_chain(inflight *in, job *j)
     j->leader = j->follower = NULL;
 }
 
-void inflight_revoke(const inflight *in, job *j)
-{
-    j->revoked = 1;
-    if (in->order != SEMEL_ORDER_PARTITION || !j->chain)
-        return;
-    for (job *next = j->follower; next && next->position > j->position; next = next->follower)
-        next->revoked = 1;
-}
-
 /* --- a delivery comes and goes ---------------------------------------------------------------- */
 
 void inflight_add(inflight *in, const semel_delivery *delivery, uint32_t losses)

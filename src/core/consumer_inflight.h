@@ -99,10 +99,6 @@ size_t inflight_next(inflight *in, job *out[], size_t max, int64_t now_ms);
  * by side, with ascending positions. For inboxes that count attempts themselves. */
 size_t inflight_next_runs(inflight *in, job *out[], size_t max, size_t chains, int64_t now_ms);
 
-/* The broker has taken back this delivery of a partition, and therefore those behind it that came
- * with it. */
-void inflight_revoke(const inflight *in, job *j);
-
 /* Those whose time has come are ready now: in->ready_count says how many are. Some of them may have
  * to wait for suspects in other hands. */
 void inflight_refresh(inflight *in, int64_t now_ms);

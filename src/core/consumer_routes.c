@@ -103,13 +103,15 @@ static void set_done(job *j, size_t group)
     j->done[group / DONE_BITS] |= UINT64_C(1) << (group % DONE_BITS);
 }
 
-/* The messages that this group takes. */
+/* The messages that this group takes. What a group before had no time for is left out, unless this
+ * one remembers positions: it would move past the message with those behind it. */
 static size_t choose_messages(worker *self, const route_group *group)
 {
     size_t chosen = 0, number = (size_t)(group - self->consumer->groups);
     for (size_t i = 0; i < self->count; i++) {
         job *j = self->jobs[i];
-        if (j->unusable || j->left || j->revoked || !group_fits(group, j->message))
+        int left = j->left && !group->inbox->positions;
+        if (j->unusable || left || j->revoked || !group_fits(group, j->message))
             continue;
         if (is_done(j, number))
             continue;

@@ -25,7 +25,7 @@ static semel_status check_pair(const semel_consumer *consumer, const semel_route
 {
     const semel_route *a = &routes[j], *b = &routes[i];
     int shared = consumer->options.shared_inboxes;
-    if (same_inbox(a, b) && shared && a->inbox != b->inbox)
+    if (same_inbox(a, b) && (shared || a->inbox->positions) && a->inbox != b->inbox)
         return semel_fail(err, SEMEL_EINVAL,
                           "routes %zu and %zu share inbox \"%s\" by two handles, which may have "
                           "different options: give both the same",
@@ -131,13 +131,15 @@ static int same_unkeyed(const semel_route *a, const semel_route *b)
     return !a->inbox && !b->inbox && a->handler == b->handler && a->context == b->context;
 }
 
-/* Of the routes from i on, those that share the inbox of i, and i itself. */
+/* Of the routes from i on, those that share the inbox of i, and i itself. An inbox that remembers
+ * positions is one group in any case: one of two would move past what the other one takes. */
 static int joins_group(const semel_consumer *consumer, const semel_route *routes, size_t i,
                        size_t other)
 {
     const semel_route *a = &routes[i], *b = &routes[other];
-    return i == other ||
-           (consumer->options.shared_inboxes && (same_inbox(a, b) || same_unkeyed(a, b)));
+    int shared = consumer->options.shared_inboxes;
+    return i == other || (same_inbox(a, b) && (shared || a->inbox->positions)) ||
+           (shared && same_unkeyed(a, b));
 }
 
 static int is_joined_before(const semel_consumer *consumer, const semel_route *routes, size_t i)

@@ -376,17 +376,12 @@ static void put_back_all(worker *self, semel_status status, const semel_error *w
 /* Just before they are handled. */
 static void ask_revoked(worker *self)
 {
-    semel_consumer *consumer = self->consumer;
-    const semel_transport *transport = consumer->transport;
+    const semel_transport *transport = self->consumer->transport;
     if (!transport->driver->revoked)
         return;
     for (size_t i = 0; i < self->count; i++) {
         job *j = self->jobs[i];
-        if (j->revoked || !transport->driver->revoked(transport->state, j->tag))
-            continue;
-        pthread_mutex_lock(&consumer->lock); /* its chain may just become longer */
-        inflight_revoke(&consumer->inflight, j);
-        pthread_mutex_unlock(&consumer->lock);
+        j->revoked = j->revoked || transport->driver->revoked(transport->state, j->tag);
     }
 }
 

@@ -286,8 +286,11 @@ semel_status inbox_bury_refused(semel_inbox *inbox, const char *name, const seme
         return status;
     status = unit_identify(&missing, unit, inbox, message, err);
     unit->item.attempt = 1;
+    /* An inbox that remembers positions knows no keys, and letters of equal content are several. */
+    int by_id = inbox->positions && message->id.len <= SEMEL_KEY_MAX;
+    semel_bytes key = by_id ? message->id : unit->item.mark.key;
     if (!status)
-        status = with_content(&r.identity, unit, unit->item.mark.key, err);
+        status = with_content(&r.identity, unit, key, err);
     if (!status)
         status = keep_refused(unit, &r, err);
     if (status == SEMEL_ELIMIT) {

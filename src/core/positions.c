@@ -77,7 +77,7 @@ static void announce_all(position_run *r, position_row *row)
     r->announced = 1;
     row->begun = POSITION_NONE;
     row->attempts = 0;
-    row->through = r->positions[r->end - 1];
+    row->through = r->announced_through = r->positions[r->end - 1];
 }
 
 static int is_suspect(const position_run *r, const position_row *row)
@@ -176,7 +176,7 @@ static semel_status store_end(work_unit *unit, void *context, semel_error *err)
     semel_status status = position_read(&row, unit, r->partition, SEMEL_NOTE_EXCLUSIVE, err);
     if (status)
         return status;
-    if (r->announced && row.through == r->positions[r->end - 1])
+    if (r->announced && row.through == r->announced_through)
         row.through = POSITION_NONE;
     if (r->attempt && row.begun == first_position(r) && row.attempts == r->attempt) {
         row.attempts--;
@@ -199,15 +199,14 @@ static void take_back_start(position_run *r)
 /* --- after a failure -------------------------------------------------------------------------- */
 
 /* ELOST: another owner of the partition has decided it meanwhile. */
-static semel_status lock_undecided(position_row *row, work_unit *unit, const position_run *r,
-                                   semel_error *err)
+static semel_status lock_undecided(position_row *row, const position_run *r, semel_error *err)
 {
-    semel_status status = position_read(row, unit, r->partition, SEMEL_NOTE_EXCLUSIVE, err);
+    semel_status status = run_lock_row(r, row, err);
     if (status)
         return status;
     if (r->announced)
         row->through = POSITION_NONE; /* nothing of the rest is under way any more */
-    if (row->is_new || row->next <= first_position(r))
+    if (row->next <= first_position(r))
         return SEMEL_OK;
     return semel_fail(err, SEMEL_ELOST, "another consumer has gone on with the partition");
 }
@@ -216,11 +215,9 @@ static semel_status store_attempt(work_unit *unit, void *context, semel_error *e
 {
     const position_run *r = context;
     position_row row;
-    semel_status status = lock_undecided(&row, unit, r, err);
+    semel_status status = lock_undecided(&row, r, err);
     if (status)
         return status;
-    if (row.is_new)
-        row.next = first_position(r);
     row.begun = first_position(r);
     row.attempts = unit->item.attempt;
     if (row.through < row.begun)
@@ -233,7 +230,7 @@ static semel_status move_past(work_unit *unit, void *context, semel_error *err)
 {
     position_run *r = context;
     position_row row;
-    semel_status status = lock_undecided(&row, unit, r, err);
+    semel_status status = lock_undecided(&row, r, err);
     if (status)
         return status;
     run_move_row(&row, r, r->at + 1);

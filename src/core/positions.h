@@ -74,10 +74,11 @@ typedef struct position_run {
     char key[SEMEL_KEY_MAX + 1];
     size_t key_prefix; /* how much of the key all messages have in common */
 
-    size_t at;         /* those before it are decided */
-    size_t end;        /* of the transaction that comes next */
-    uint32_t attempt;  /* at the message at `at`, which is the only one; 0: it is not counted */
-    int announced;     /* the row says that all up to `end` are about to start */
+    size_t at;        /* those before it are decided */
+    size_t end;       /* of the transaction that comes next */
+    uint32_t attempt; /* at the message at `at`, which is the only one; 0: it is not counted */
+    int announced;    /* the row says that all up to announced_through are about to start */
+    int64_t announced_through;
     int is_alone;      /* no other thread is at a message that may kill the process */
     int ended;         /* no more of this run is to be tried now */
     size_t first;      /* where the last of its transactions began */
@@ -102,8 +103,11 @@ void run_enter(position_run *r, size_t index, uint32_t attempt);
 /* The key of a message for the observer; valid until the next one. */
 semel_bytes run_key(position_run *r, size_t index);
 
-/* Locks and reads the row for this run; what is before its position is decided then. EREJECTED if
- * the row is another topic's. */
+/* Locks and reads the row for the messages from `at` on; a new one if there is none, or if another
+ * topic's is accepted. EREJECTED if the row is another topic's. */
+semel_status run_lock_row(const position_run *r, position_row *row, semel_error *err);
+
+/* As run_lock_row(); what is before the row's position is decided then. */
 semel_status run_read_row(position_run *r, position_row *row, semel_error *err);
 
 /* All messages before `end` are decided: the row as it is then. */

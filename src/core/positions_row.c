@@ -259,10 +259,11 @@ static semel_status check_row(const position_run *r, position_row *row, semel_er
         return status;
     *row = (position_row){
         .is_new = 1, .begun = POSITION_NONE, .through = POSITION_NONE, .now_ms = row->now_ms};
+    atomic_store(&r->partition->careful, POSITION_NONE);
     return SEMEL_OK;
 }
 
-semel_status run_read_row(position_run *r, position_row *row, semel_error *err)
+semel_status run_lock_row(const position_run *r, position_row *row, semel_error *err)
 {
     semel_status status = position_read(row, r->unit, r->partition, SEMEL_NOTE_EXCLUSIVE, err);
     if (!status && !row->is_new)
@@ -275,6 +276,14 @@ semel_status run_read_row(position_run *r, position_row *row, semel_error *err)
     }
     if (r->origin[0])
         memcpy(row->origin, r->origin, strlen(r->origin) + 1);
+    return SEMEL_OK;
+}
+
+semel_status run_read_row(position_run *r, position_row *row, semel_error *err)
+{
+    semel_status status = run_lock_row(r, row, err);
+    if (status)
+        return status;
     size_t end = r->at;
     while (end < r->end && r->positions[end] < row->next)
         end++;
@@ -362,5 +371,6 @@ semel_status semel_inbox_forget_partition(semel_inbox *inbox, const char *partit
         status = store_transact(inbox->store, SEMEL_BEGIN_DURABLE, forget_row, &q, err);
     while (store_retry_after_pause(inbox->store, status, NULL, &tries));
     atomic_store(&q.of->warm, 0);
+    atomic_store(&q.of->careful, POSITION_NONE);
     return status;
 }

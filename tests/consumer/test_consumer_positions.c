@@ -168,6 +168,46 @@ static void each_inbox_has_its_own_position(void **state)
     assert_string_equal(c.todo.ids, "a0 b0 a0 b0 c0 ");
 }
 
+/* What waits for the first inbox is the second one's all the same, or those behind it would move its
+ * position past it. */
+static void an_inbox_does_not_pass_what_another_one_has_left(void **state)
+{
+    log_case c = {.todo = {.failures = 1, .only = "pa0"}};
+    scripted_handler other = {0};
+    const semel_inbox_options inbox = positions(0);
+    c.f = *state;
+    c.log = fake_log_open(c.f, 1, "one");
+    semel_route routes[] = {
+        {"order.paid", fixture_inbox(c.f, "one", &inbox), scripted_handler_run, &c.todo},
+        {"*", fixture_inbox(c.f, "two", &inbox), scripted_handler_run, &other}};
+    semel_consumer_options options = {.size = sizeof options, .batch = 8};
+    c.consumer = fixture_consumer(c.f, fake_log_member(c.f, c.log, 0), routes, 2, &options);
+    add(&c, "pa0 b0 pc0 d0");
+    (void)steps(c.consumer, 2);
+    later(&c);
+    (void)steps(c.consumer, 2);
+    assert_string_equal(c.todo.ids, "pa0 pa0 pc0 ");
+    assert_string_equal(other.ids, "pa0 b0 pc0 d0 ");
+    assert_int_equal(fake_log_committed(c.log, 0), 4);
+}
+
+/* One of two groups would move the position past what the other one takes. */
+static void routes_of_one_inbox_are_one_group(void **state)
+{
+    log_case c = {0};
+    const semel_inbox_options how = positions(0);
+    c.f = *state;
+    c.log = fake_log_open(c.f, 1, "one");
+    semel_inbox *inbox = fixture_inbox(c.f, "in", &how);
+    semel_route routes[] = {{"order.placed", inbox, scripted_handler_run, &c.todo},
+                            {"order.paid", inbox, scripted_handler_run, &c.todo}};
+    semel_consumer_options options = {.size = sizeof options, .batch = 8};
+    c.consumer = fixture_consumer(c.f, fake_log_member(c.f, c.log, 0), routes, 2, &options);
+    add(&c, "a0 pb0 c0");
+    assert_int_equal(step(c.consumer), 3);
+    assert_string_equal(c.todo.ids, "a0 pb0 c0 ");
+}
+
 static void positions_and_keys_may_stand_side_by_side(void **state)
 {
     log_case c = {.todo = {.failures = 1, .only = "b0"}};
@@ -206,6 +246,28 @@ static void what_is_revoked_is_not_handled(void **state)
     assert_int_equal(steps(other, 3), 3);
     assert_string_equal(next.ids, "a0 b0 c0 ");
     assert_int_equal(fake_log_committed(c.log, 0), 3);
+}
+
+/* A delivery of an old assignment is given up, and those of the new one behind it are not. */
+static void what_comes_back_is_not_revoked(void **state)
+{
+    log_case c = {.todo = {.failures = 1, .only = "a0"}};
+    scripted_handler meanwhile = {0};
+    const semel_inbox_options inbox = positions(0);
+    semel_consumer_options options = {.batch = 8};
+    open_case(&c, *state, 1, 0, options);
+    semel_consumer *other = consume(&c, 1, &inbox, scripted_handler_run, &meanwhile, options);
+    add(&c, "a0");
+    assert_int_equal(steps(c.consumer, 2), 0); /* it waits */
+    fake_log_assign(c.log, 0, 1, 0);
+    assert_int_equal(steps(other, 2), 1);
+    fake_log_assign(c.log, 0, 0, 0);
+    add(&c, "b0 d0");
+    assert_int_equal(step(c.consumer), 0); /* they are behind it */
+    later(&c);
+    assert_int_equal(step(c.consumer), 2);
+    assert_string_equal(c.todo.ids, "a0 b0 d0 ");
+    assert_string_equal(meanwhile.ids, "a0 ");
 }
 
 static void a_zombie_finds_that_others_have_gone_on(void **state)
@@ -452,6 +514,10 @@ int main(void)
         ON_BOTH("what is put aside is passed", what_is_put_aside_is_passed),
         ON_BOTH("what has no route is kept", what_has_no_route_is_kept),
         ON_BOTH("each inbox has its own position", each_inbox_has_its_own_position),
+        ON_BOTH("an inbox does not pass what another one has left",
+                an_inbox_does_not_pass_what_another_one_has_left),
+        ON_BOTH("routes of one inbox are one group", routes_of_one_inbox_are_one_group),
+        ON_BOTH("what comes back is not revoked", what_comes_back_is_not_revoked),
         ON_BOTH("positions and keys may stand side by side",
                 positions_and_keys_may_stand_side_by_side),
         ON_BOTH("what is revoked is not handled", what_is_revoked_is_not_handled),

@@ -198,7 +198,8 @@ static void where_no_server_listens_the_password_is_not_shown_either(void **stat
     }
     for (size_t i = 0; transport_schemes[i]; i++) {
         char url[URL_ROOM];
-        int redis = !strchr("a", *transport_schemes[i]);
+        int redis = strcmp(transport_schemes[i], "redis") == 0 ||
+                    strcmp(transport_schemes[i], "valkey") == 0;
         make_url(url, transport_schemes[i],
                  redis ? "://u:" SECRET "@127.0.0.1:1/1?connect_ms=300&stream=s"
                        : "://u:" SECRET "@127.0.0.1:1/?connect_ms=300",

@@ -43,6 +43,10 @@ static semel_status name_dead(stream_address *out, mem_arena *arena, semel_error
     static const char suffix[] = ":dead";
     size_t len = strlen(out->stream);
     int hashed_whole = hashed_part(out->stream).len == len;
+    if (hashed_whole && strchr(out->stream, '}'))
+        return semel_fail(err, SEMEL_EINVAL,
+                          "URL: stream has a } that ends no hash tag, so no other name is sure to "
+                          "be in its slot: say which stream is for dead letters, dead=NAME");
     char *name = arena_alloc(arena, len + sizeof suffix + 2);
     if (!name)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory for a URL");

@@ -105,7 +105,7 @@ int64_t fake_log_add(fake_log *log, unsigned number, const char *id, int64_t tim
     added->position = to->next_position++;
     added->message = (semel_message){.size = sizeof added->message,
                                      .id = semel_str(added->id),
-                                     .type = "order.placed",
+                                     .type = *id == 'p' ? "order.paid" : "order.placed",
                                      .time_ms = time_ms,
                                      .body = semel_str(added->id)};
     *to->end = added;
