@@ -195,7 +195,7 @@ semel_status kafka_envelope_write(kafka_record *out, mem_arena *arena, const sem
                           .timestamp_ms = message->time_ms > 0 ? message->time_ms : 0};
     if (!out->key.len)
         out->key.data = NULL;
-    if (!out->body.data)
-        out->body.data = "";
+    if (!out->body.data) /* one that was too large to be kept still says how long it was */
+        out->body = (semel_bytes){"", 0};
     return status;
 }

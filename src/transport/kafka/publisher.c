@@ -303,8 +303,8 @@ static semel_status publish_batch(kafka_publisher *self, int64_t until_ms, pause
     kafka_topics_next_round(&self->topics);
     for (size_t from = 0; !status && from < batch->count; from += step) {
         status = publish_range(self, from, from + step, until_ms, work, err);
-        if (batch->open || batch->incomplete)
-            break;
+        if (batch->open || batch->incomplete || self->failure)
+            break; /* what comes behind one without an answer may be of its group */
         if (from + step < batch->count)
             discard_if_failed(self);
     }

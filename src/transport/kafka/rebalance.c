@@ -110,10 +110,29 @@ static void drop_one(kafka_receiver *self, kafka_partition *one)
     one->ready_bytes = 0;
 }
 
+/* librdkafka remembers a pause beyond the assignment: a partition that comes back would be silent.
+ * One that is not paused must not be resumed, or what it has fetched would come twice. */
+static void resume_paused(kafka_receiver *self, const rd_kafka_topic_partition_list_t *partitions)
+{
+    rd_kafka_topic_partition_list_t *paused = rd_kafka_topic_partition_list_new(partitions->cnt);
+    pthread_mutex_lock(&self->lock);
+    for (int i = 0; i < partitions->cnt; i++) {
+        size_t index = (size_t)partitions->elems[i].partition;
+        const kafka_partition *one = index < self->partition_count ? self->partitions[index] : NULL;
+        if (one && one->assignment && one->is_paused)
+            rd_kafka_topic_partition_list_add(paused, self->address->topic, one->id);
+    }
+    pthread_mutex_unlock(&self->lock);
+    if (paused->cnt)
+        (void)rd_kafka_resume_partitions(self->client.handle, paused);
+    rd_kafka_topic_partition_list_destroy(paused);
+}
+
 static void revoke(kafka_receiver *self, const rd_kafka_topic_partition_list_t *partitions)
 {
     if (!rd_kafka_assignment_lost(self->client.handle))
         kafka_receiver_commit_last(self, partitions, COMMIT_MS);
+    resume_paused(self, partitions);
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < partitions->cnt; i++) {
         size_t index = (size_t)partitions->elems[i].partition;

@@ -161,6 +161,7 @@ void kafka_receiver_give_back(kafka_receiver *receiver)
 void kafka_receiver_close(kafka_receiver *receiver)
 {
     kafka_receiver_give_back(receiver);
+    kafka_receiver_end_rejected(receiver, 0); /* what was rejected while it left the group */
     free_deliveries(receiver);
     for (size_t i = 0; i < receiver->partition_count; i++)
         mem_free(receiver->partitions[i]);
@@ -233,8 +234,8 @@ static semel_status report_trouble(kafka_receiver *self, semel_error *err)
     semel_status status = self->trouble.status;
     if (status && err)
         *err = self->trouble;
-    if (!self->is_down)
-        self->trouble.status = SEMEL_OK;
+    if (!self->is_down || self->has_failed)
+        self->trouble.status = SEMEL_OK; /* a thread that has ended makes way for a new one */
     return status;
 }
 

@@ -36,23 +36,24 @@ int32_t jet_answer_of(natsMsg *message)
     size_t len = (size_t)natsMsg_GetDataLength(message);
     if (natsMsg_IsNoResponders(message))
         return JET_NOBODY;
-    if (!len) /* an acknowledgement is */
-        return JET_YES;
+    if (!len)
+        return JET_EMPTY;
     if (memmem(data, len, "\"error\":", 8)) {
         int32_t code = number_of(data, len, "\"err_code\":");
         return code > 0 ? code : JET_NONSENSE;
     }
-    return memmem(data, len, "\"seq\":", 6) ? JET_YES : JET_NONSENSE;
+    return memmem(data, len, "\"stream\":", 9) && memmem(data, len, "\"seq\":", 6) ? JET_YES
+                                                                                   : JET_NONSENSE;
 }
 
 static void accept(jet_calls *calls, uint64_t number, int32_t answer)
 {
     jet_call *call = (jet_call *)delivery_table_find(&calls->open, number);
-    if (!call)
+    if (!call || (answer == JET_EMPTY && !call->batch->of_verdicts))
         return;
     jet_batch *batch = call->batch;
     delivery_table_remove(&calls->open, &call->node);
-    call->answer = answer;
+    call->answer = answer == JET_EMPTY ? JET_YES : answer;
     batch->open--;
     *batch->last = call;
     batch->last = &call->next;

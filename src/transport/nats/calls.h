@@ -9,7 +9,7 @@
 typedef struct jet_batch jet_batch;
 
 /* What the server answered. Other numbers are those of its errors, 10000 and more. */
-enum { JET_YES = 0, JET_NO_ANSWER = -1, JET_NOBODY = 503, JET_NONSENSE = 1 };
+enum { JET_YES = 0, JET_NO_ANSWER = -1, JET_NOBODY = 503, JET_NONSENSE = 1, JET_EMPTY = 2 };
 
 typedef struct jet_call jet_call;
 struct jet_call {
@@ -25,6 +25,7 @@ struct jet_batch {
     size_t count;
     size_t open;     /* of them without an answer */
     uint64_t epoch;  /* of the connection that they go by */
+    int of_verdicts; /* to which a server's answer is empty; it never is to a message */
     int eager;       /* the caller wants each answer when it comes, and not all together */
     jet_call *first; /* answered, and not taken by the caller yet */
     jet_call **last;
@@ -67,7 +68,8 @@ int jet_batch_wait(jet_batch *batch, jet_calls *calls, int64_t until_ms);
 /* The reply subject of a call that is open. */
 void jet_call_reply(char out[JET_REPLY_ROOM], const jet_calls *calls, const jet_call *call);
 
-/* What a server says to a request of JetStream: JET_YES, JET_NOBODY, or the number of its error. */
+/* What a server says to a request of JetStream: JET_YES, JET_EMPTY (a verdict was heard), JET_NOBODY,
+ * or the number of its error. JET_NONSENSE: it is no server's. */
 int32_t jet_answer_of(natsMsg *message);
 
 #endif

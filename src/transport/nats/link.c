@@ -112,10 +112,6 @@ static semel_status set_up(jet_link *link, natsConnection *connection)
     link->connection = connection;
     if (status)
         destroy_connection(link);
-    else if (natsConnection_IsClosed(connection))
-        status = semel_fail(&link->trouble, SEMEL_EUNAVAILABLE,
-                            "%s:%u: the connection was lost as soon as it was there",
-                            link->address->host, (unsigned)link->address->port);
     pthread_mutex_unlock(&link->lock);
     return status;
 }
@@ -135,14 +131,18 @@ static semel_status connect_now(jet_link *link)
 
 static semel_status make_connection(jet_link *link)
 {
+    link->connecting = 1; /* before the lock is given up in destroy_connection() */
     if (link->connection)
         destroy_connection(link);
-    link->connecting = 1;
     pthread_mutex_unlock(&link->lock);
     semel_status status = connect_now(link);
     pthread_mutex_lock(&link->lock);
     link->connecting = 0;
     pthread_cond_broadcast(&link->changed);
+    if (!status && natsConnection_IsClosed(link->connection))
+        status = semel_fail(&link->trouble, SEMEL_EUNAVAILABLE,
+                            "%s:%u: the connection was lost as soon as it was there",
+                            link->address->host, (unsigned)link->address->port);
     if (status)
         return keep_trouble(link, status);
     link->up = link->was_up = 1;

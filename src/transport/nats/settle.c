@@ -123,6 +123,7 @@ typedef struct round {
     natsStatus (*send)(natsConnection *connection, const jet_address *a, const verdict *one,
                        const char *reply);
     void (*answered)(settling *s, verdict *one, int32_t answer);
+    int of_verdicts; /* else of messages */
 } round;
 
 static void send_round(settling *s, const round *r, natsConnection *connection)
@@ -148,6 +149,7 @@ static void do_round(settling *s, const round *r)
     jet_link *link = s->self->link;
     natsConnection *connection = link->connection;
     size_t opened = 0;
+    s->batch.of_verdicts = r->of_verdicts;
     for (size_t i = 0; i < s->count; i++)
         if (r->concerns(s, &s->verdicts[i]))
             opened += (size_t)jet_batch_open(&s->batch, s->self->calls, i);
@@ -243,8 +245,8 @@ static semel_status report(const settling *s, semel_error *err)
 
 static semel_status settle_all(settling *s, semel_error *err)
 {
-    static const round copies = {is_rejected, send_copy, copy_answered};
-    static const round verdicts = {has_delivery, send_any, verdict_answered};
+    static const round copies = {is_rejected, send_copy, copy_answered, 0};
+    static const round verdicts = {has_delivery, send_any, verdict_answered, 1};
     jet_link *link = s->self->link;
     semel_status status = jet_link_use(link, err);
     if (status)

@@ -182,13 +182,19 @@ static rd_kafka_resp_err_t hand_over(rd_kafka_t *client, const char *topic,
                                      const kafka_cluster_record *record)
 {
     rd_kafka_headers_t *headers = headers_of(record);
-    void *value = (void *)(uintptr_t)record->value; /* copied */
-    rd_kafka_resp_err_t code =
-        rd_kafka_producev(client, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(record->partition),
-                          RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                          RD_KAFKA_V_KEY(record->key, record->key ? strlen(record->key) : 0),
-                          RD_KAFKA_V_VALUE(value, strlen(record->value)),
-                          RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+    void *key = (void *)(uintptr_t)record->key; /* both are copied */
+    void *value = (void *)(uintptr_t)record->value;
+    const rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = topic},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = record->partition},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {key, key ? strlen(record->key) : 0}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {value, strlen(record->value)}},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers}};
+    rd_kafka_error_t *error = rd_kafka_produceva(client, parts, sizeof parts / sizeof *parts);
+    rd_kafka_resp_err_t code = error ? rd_kafka_error_code(error) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (error)
+        rd_kafka_error_destroy(error);
     if (code)
         rd_kafka_headers_destroy(headers);
     return code;
