@@ -9,6 +9,9 @@ extern const broker_kind rabbitmq_broker;
 #ifdef SEMEL_WITH_REDIS
 extern const broker_kind redis_broker;
 #endif
+#ifdef SEMEL_WITH_NATS
+extern const broker_kind nats_broker;
+#endif
 
 const broker_kind *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
@@ -16,6 +19,9 @@ const broker_kind *const brokers[] = {
 #endif
 #ifdef SEMEL_WITH_REDIS
     &redis_broker,
+#endif
+#ifdef SEMEL_WITH_NATS
+    &nats_broker,
 #endif
     NULL};
 

@@ -13,6 +13,9 @@ extern const soak_broker soak_redis;
 #ifdef SEMEL_WITH_KAFKA
 extern const soak_broker soak_kafka;
 #endif
+#ifdef SEMEL_WITH_NATS
+extern const soak_broker soak_nats;
+#endif
 
 static const soak_broker *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
@@ -23,6 +26,9 @@ static const soak_broker *const brokers[] = {
 #endif
 #ifdef SEMEL_WITH_KAFKA
     &soak_kafka,
+#endif
+#ifdef SEMEL_WITH_NATS
+    &soak_nats,
 #endif
     NULL};
 
