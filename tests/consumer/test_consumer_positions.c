@@ -168,8 +168,8 @@ static void each_inbox_has_its_own_position(void **state)
     assert_string_equal(c.todo.ids, "a0 b0 a0 b0 c0 ");
 }
 
-/* What waits for the first inbox is the second one's all the same, or those behind it would move its
- * position past it. */
+/* What waits for the first inbox is the second one's all the same, or those behind it would move
+ * its position past it. */
 static void an_inbox_does_not_pass_what_another_one_has_left(void **state)
 {
     log_case c = {.todo = {.failures = 1, .only = "pa0"}};

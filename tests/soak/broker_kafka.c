@@ -179,20 +179,34 @@ static void foreign_close(void *client)
     free(self);
 }
 
+/* librdkafka's members have no const; what they point to is copied. */
+static rd_kafka_vu_t header(const char *name, const char *value)
+{
+    void *copied = (void *)(uintptr_t)value;
+    return (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_HEADER,
+                           .u.header = {.name = name, .val = copied, .size = -1}};
+}
+
 static void produce(foreign *self, const soak_item *item, int *confirmed)
 {
     char topic[SOAK_TEXT * 2];
-    void *body = (void *)(uintptr_t)item->body; /* copied */
+    void *group = (void *)(uintptr_t)item->group, *body = (void *)(uintptr_t)item->body;
     soak_print(topic, sizeof topic, "%s.%s", self->store, item->queue);
-    rd_kafka_resp_err_t code = rd_kafka_producev(
-        self->handle, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_KEY(item->group, strlen(item->group)),
-        RD_KAFKA_V_VALUE(body, strlen(item->body)), RD_KAFKA_V_HEADER("ce_specversion", "1.0", -1),
-        RD_KAFKA_V_HEADER("ce_id", item->id, -1), RD_KAFKA_V_HEADER("ce_source", "/soak", -1),
-        RD_KAFKA_V_HEADER("ce_type", item->type, -1),
-        RD_KAFKA_V_HEADER("content-type", "text/plain", -1), RD_KAFKA_V_OPAQUE(confirmed),
-        RD_KAFKA_V_END);
-    self->open += !code;
+    const rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = topic},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {group, strlen(item->group)}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {body, strlen(item->body)}},
+        {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = confirmed},
+        header("ce_specversion", "1.0"),
+        header("ce_id", item->id),
+        header("ce_source", "/soak"),
+        header("ce_type", item->type),
+        header("content-type", "text/plain")};
+    rd_kafka_error_t *error = rd_kafka_produceva(self->handle, parts, sizeof parts / sizeof *parts);
+    self->open += !error;
+    if (error)
+        rd_kafka_error_destroy(error);
 }
 
 /* What has no report is forgotten with the client, so none of its reports comes later. */

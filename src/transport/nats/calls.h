@@ -68,8 +68,8 @@ int jet_batch_wait(jet_batch *batch, jet_calls *calls, int64_t until_ms);
 /* The reply subject of a call that is open. */
 void jet_call_reply(char out[JET_REPLY_ROOM], const jet_calls *calls, const jet_call *call);
 
-/* What a server says to a request of JetStream: JET_YES, JET_EMPTY (a verdict was heard), JET_NOBODY,
- * or the number of its error. JET_NONSENSE: it is no server's. */
+/* What a server says to a request of JetStream: JET_YES, JET_EMPTY (a verdict was heard),
+ * JET_NOBODY, or the number of its error. JET_NONSENSE: it is no server's. */
 int32_t jet_answer_of(natsMsg *message);
 
 #endif
