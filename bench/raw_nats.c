@@ -2,8 +2,8 @@
  * so many PubAcks outstanding, a pull consumer that fetches as many as the prefetch says, and
  * acknowledgements that the server confirms. What is refused ends the program.
  *
- * nats.c collects what it sends for a millisecond, which pays if many messages are outstanding. With
- * few of them each is written at once.
+ * nats.c collects what it sends for a millisecond, which pays if many messages are outstanding.
+ * With few of them each is written at once.
  *
  * A place is a stream of its name, with a durable consumer of the same name, for the subjects below
  * that name. There is no feeding of one stream by another. */
