@@ -72,7 +72,7 @@ static semel_status set_all(rd_kafka_conf_t *conf, const setting settings[], siz
 }
 
 #define SET_ALL(conf, settings, err) \
-    set_all(conf, settings, sizeof settings / sizeof *settings, err)
+    set_all((conf), (settings), sizeof(settings) / sizeof *(settings), (err))
 
 /* A password goes over TLS unless the URL says otherwise. */
 static semel_status set_login(rd_kafka_conf_t *conf, const kafka_address *address, semel_error *err)

@@ -22,12 +22,12 @@
 
 #define MEMBER(member) #member, offsetof(semel_message, member)
 
-const kafka_field kafka_fields[KAFKA_FIELDS] = {{MEMBER(id), 1, "ce_id", 1},
-                                                {MEMBER(source), 0, "ce_source", 1},
-                                                {MEMBER(type), 0, "ce_type", 1},
-                                                {MEMBER(topic), 0, "ce_subject", 0},
-                                                {MEMBER(correlation_id), 1, "ce_correlationid", 0},
-                                                {MEMBER(content_type), 0, "content-type", 0}};
+const kafka_field kafka_fields[KAFKA_FIELDS] = {{MEMBER(id), "ce_id", 1, 1},
+                                                {MEMBER(source), "ce_source", 0, 1},
+                                                {MEMBER(type), "ce_type", 0, 1},
+                                                {MEMBER(topic), "ce_subject", 0, 0},
+                                                {MEMBER(correlation_id), "ce_correlationid", 1, 0},
+                                                {MEMBER(content_type), "content-type", 0, 0}};
 
 const char kafka_event_prefix[] = "ce_";
 const char kafka_version_header[] = "ce_specversion";

@@ -8,8 +8,8 @@
 typedef struct kafka_field {
     const char *member; /* of semel_message, for errors */
     size_t offset;      /* ... and where it is */
-    int is_bytes;       /* the member is a semel_bytes, else a text */
     const char *header;
+    int is_bytes;       /* the member is a semel_bytes, else a text */
     int event_wants_it; /* no CloudEvent is without */
 } kafka_field;
 

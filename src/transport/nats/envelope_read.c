@@ -76,7 +76,7 @@ static semel_bytes decode(reading *r, const char *text, size_t text_len)
     size_t len = 0;
     const char *bytes = jet_unescape(&len, r->arena, text, text_len);
     r->failed |= !bytes;
-    return (semel_bytes){bytes, len};
+    return bytes ? (semel_bytes){bytes, len} : (semel_bytes){"", 0};
 }
 
 /* NULL if it is empty, too long, or no C text. */
