@@ -44,23 +44,23 @@ static void must_do(natsStatus code, const char *what)
 
 static void connect_to(natsConnection **out, const char *url, int at_once)
 {
-    natsOptions *options = NULL;
-    must_do(natsOptions_Create(&options), "options");
-    must_do(natsOptions_SetURL(options, url), "the URL");
-    must_do(natsOptions_SetSendAsap(options, at_once), "options");
-    must_do(natsConnection_Connect(out, options), "connecting");
-    natsOptions_Destroy(options);
+    natsOptions *how = NULL;
+    must_do(natsOptions_Create(&how), "options");
+    must_do(natsOptions_SetURL(how, url), "the URL");
+    must_do(natsOptions_SetSendAsap(how, at_once), "options");
+    must_do(natsConnection_Connect(out, how), "connecting");
+    natsOptions_Destroy(how);
 }
 
 static broker *nats_open(const char *url)
 {
-    jsOptions options;
+    jsOptions how;
     broker *b = must_alloc(sizeof *b);
     snprintf(b->url, sizeof b->url, "%s", url);
     connect_to(&b->on, url, 1);
-    must_do(jsOptions_Init(&options), "options");
-    options.Wait = PATIENCE_MS;
-    must_do(natsConnection_JetStream(&b->js, b->on, &options), "JetStream");
+    must_do(jsOptions_Init(&how), "options");
+    how.Wait = PATIENCE_MS;
+    must_do(natsConnection_JetStream(&b->js, b->on, &how), "JetStream");
     return b;
 }
 
@@ -169,16 +169,16 @@ static void on_refused(jsCtx *js, jsPubAckErr *trouble, void *closure)
 /* In the round that is not counted. */
 static void open_sender(broker *b, size_t outstanding)
 {
-    jsOptions options;
+    jsOptions how;
     if (b->outstanding == outstanding)
         return;
     close_sender(b);
     connect_to(&b->sender, b->url, outstanding <= AT_ONCE_MAX);
-    must_do(jsOptions_Init(&options), "options");
-    options.PublishAsync.MaxPending = (int64_t)outstanding;
-    options.PublishAsync.StallWait = PATIENCE_MS;
-    options.PublishAsync.ErrHandler = on_refused;
-    must_do(natsConnection_JetStream(&b->sending, b->sender, &options), "JetStream");
+    must_do(jsOptions_Init(&how), "options");
+    how.PublishAsync.MaxPending = (int64_t)outstanding;
+    how.PublishAsync.StallWait = PATIENCE_MS;
+    how.PublishAsync.ErrHandler = on_refused;
+    must_do(natsConnection_JetStream(&b->sending, b->sender, &how), "JetStream");
     b->outstanding = outstanding;
 }
 
@@ -199,10 +199,10 @@ static void publish(broker *b, const char *place, const semel_message *message)
 
 static void wait_for_all(broker *b)
 {
-    jsPubOptions options;
-    must_do(jsPubOptions_Init(&options), "options");
-    options.MaxWait = PATIENCE_MS;
-    must_do(js_PublishAsyncComplete(b->sending, &options), "waiting for PubAcks");
+    jsPubOptions how;
+    must_do(jsPubOptions_Init(&how), "options");
+    how.MaxWait = PATIENCE_MS;
+    must_do(js_PublishAsyncComplete(b->sending, &how), "waiting for PubAcks");
 }
 
 /* nats.c waits until fewer are outstanding. */
@@ -230,12 +230,11 @@ static void publish_batches(broker *b, const char *place, const semel_message *c
 
 static void nats_consume(broker *b, const char *place, size_t prefetch)
 {
-    jsSubOptions options;
-    must_do(jsSubOptions_Init(&options), "options");
-    options.Stream = place;
-    options.Consumer = place;
-    must_do(js_PullSubscribe(&b->subscription, b->js, NULL, NULL, NULL, &options, NULL),
-            "subscribing");
+    jsSubOptions how;
+    must_do(jsSubOptions_Init(&how), "options");
+    how.Stream = place;
+    how.Consumer = place;
+    must_do(js_PullSubscribe(&b->subscription, b->js, NULL, NULL, NULL, &how, NULL), "subscribing");
     b->prefetch = prefetch;
     b->messages = must_alloc(prefetch * sizeof *b->messages);
     b->pointers = must_alloc(prefetch * sizeof(semel_message *));
