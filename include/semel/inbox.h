@@ -177,7 +177,7 @@ typedef struct semel_inbox_options {
      * aside at once, SEMEL_ATTEMPTS_FOREVER never. */
     semel_remember remember;
     /* SEMEL_REMEMBER_POSITIONS: called when this process begins with a partition that has a gap,
-     * by the thread that receives, outside of every transaction. NULL: nobody wants to know */
+     * by the thread that receives, outside of every transaction. NULL: gaps are not reported */
     semel_gap_function *gap;
     void *gap_context;
 } semel_inbox_options;
@@ -274,9 +274,9 @@ typedef struct semel_run {
     size_t count;
 } semel_run;
 
-/* Handles a run in one transaction, which also moves the position of its partition: so whoever
- * comes second with the same messages, and be it a consumer that the broker has written off, finds
- * that they are duplicates. Handlers have no savepoints; if one fails, all is rolled back, and
+/* Handles a run in one transaction, which also moves the position of its partition: so a second
+ * caller with the same messages, such as a consumer that the broker has written off, finds that
+ * they are duplicates. Handlers have no savepoints; if one fails, all is rolled back, and
  * those before it run again without it. The messages must be given in the order of the partition,
  * and none left out: what comes later than an undecided message moves the position past it.
  *

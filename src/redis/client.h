@@ -58,7 +58,7 @@ typedef struct redis_request {
     text_buffer bytes;
     size_t arguments;   /* of the script, the number of keys included */
     size_t replies;     /* of the commands */
-    int writes;         /* if its answer is lost nobody knows whether it was carried out */
+    int writes;         /* if its answer is lost, it may have been carried out */
     int durable;        /* the URL's sync and replicas are waited for */
     uint32_t answer_ms; /* 0: as the client's */
 

@@ -16,7 +16,7 @@ int redis_is_error(const redisReply *reply, const char *code)
 const redis_error_class *redis_classify(const redisReply *reply)
 {
     static const redis_error_class known[] = {
-        {"BUSY", SEMEL_EBUSY, 1, 0, "; a script of somebody's runs for too long"},
+        {"BUSY", SEMEL_EBUSY, 1, 0, "; a script of another client runs for too long"},
         {"TRYAGAIN", SEMEL_EBUSY, 1, 0, "; the slot is being moved"},
         {"LOADING", SEMEL_EUNAVAILABLE, 1, 0, ""},
         {"MASTERDOWN", SEMEL_EUNAVAILABLE, 1, 1, ""},

@@ -30,7 +30,7 @@ static semel_status begin_run(settle_run *run, keyed_unit *unit, int64_t scope,
 }
 
 /* The message as the unit has it, in an intent that changes nothing yet. 0: it is not there, or is
- * damaged, so that nobody knows what belongs to it. */
+ * damaged, so the driver cannot tell what belongs to it. */
 static int find_message(outbox_intent *out, const settle_run *run, int64_t number)
 {
     const outbox_intent *before = outbox_intended(run->unit, run->scope, number);

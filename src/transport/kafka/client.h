@@ -48,7 +48,7 @@ void kafka_client_close(kafka_client *client);
 rd_kafka_resp_err_t kafka_client_produce(const kafka_client *client, const char *topic,
                                          const struct kafka_record *record, void *opaque);
 
-/* What a caller can do about an error: wait, or have somebody look into it. */
+/* What a caller can do about an error: wait, or report it to a person. */
 semel_status kafka_status_of(rd_kafka_resp_err_t code);
 
 /* Fills `err`: "doing: text (brokers: ...)", without secrets. `text` may be NULL. Returns the

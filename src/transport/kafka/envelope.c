@@ -4,7 +4,7 @@
  * behind ours, in their order; one that has the name of one of ours is left out.
  *
  * A message that lacks what a CloudEvent must have (id, source, type, all of it text) is written in
- * the same way but without ce_specversion, so that nobody takes it for an event. With
+ * the same way but without ce_specversion, so that no reader takes it for an event. With
  * envelope=cloudevents it is refused instead, and the headers that may be extension attributes are
  * written as such, too.
  *

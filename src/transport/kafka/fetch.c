@@ -2,7 +2,7 @@
  * they come, up to the bounds, answers rebalances, and sees to it that commits go out.
  *
  * Bounds instead of an endless buffer: a partition with `prefetch` unsettled messages, with `ahead`
- * positions from its first unsettled one on, or with too many bytes that nobody has asked for is
+ * positions from its first unsettled one on, or with too many bytes that were not handed out is
  * paused, and resumed when half of that is left. A pause costs librdkafka what it has fetched
  * already, so the thread waits a moment for room before it pauses.
  *
