@@ -4,6 +4,7 @@
 #include "support/inspect/inspect_store.h"
 #include "support/process/process.h"
 
+#include <librdkafka/rdkafka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -224,6 +225,18 @@ static void see(const char *item, void *context)
     }
 }
 
+/* Before version 2.3.0 an assertion of librdkafka's can fail in a member that leaves the group while
+ * it is the leader of an assignment by the cooperative protocol, and has not made it yet
+ * (confluentinc/librdkafka#4312). To others that is a process that was killed. */
+static void expect_end(const members *m, int end)
+{
+    int may_abort = strstr(m->url, "cooperative") && rd_kafka_version() < 0x020300ff;
+    if (end == PROCESS_KILLED + SIGABRT && may_abort)
+        print_message("librdkafka has ended a process that left the group\n");
+    else
+        assert_int_equal(end, PROCESS_OK);
+}
+
 void members_finish(members *m, unsigned poisoned)
 {
     sights seen = {.topic = m->topic};
@@ -234,7 +247,7 @@ void members_finish(members *m, unsigned poisoned)
     real_topic_wait(m->topic, end);
     atomic_store(&m->shared->end, 1);
     for (unsigned i = 0; i < m->count; i++)
-        assert_int_equal(process_wait(m->pids[i], REAL_PATIENCE_MS), PROCESS_OK);
+        expect_end(m, process_wait(m->pids[i], REAL_PATIENCE_MS));
     atomic_store(&m->shared->end, 0);
     effect_each(&m->place, effects, see, &seen);
     assert_int_equal(seen.wrong, 0);
