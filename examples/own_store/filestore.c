@@ -1,7 +1,7 @@
 /* A store of your own: inboxes in claim mode, in one file, for a program that has no database.
  *
  * The file is an array of markers, which are in memory, too. One unit is open at a time, and
- * changes one marker, which commit writes to its place: a killed process has changed all or nothing.
+ * changes one marker, which commit writes to its place: a killed process changed all or nothing.
  *
  * What is optional is left out: transaction mode, outboxes, dead letters, results, savepoints, SQL.
  * semel refuses what needs them, and leaves what fails too often to the broker. */
