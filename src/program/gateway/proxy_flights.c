@@ -8,6 +8,7 @@
 #include "program/gateway/proxy.h"
 #include "program/handler/drain.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -324,7 +325,7 @@ flights *flights_open(gateway_route *route)
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_cond_init(&all->some, &steady);
     pthread_condattr_destroy(&steady);
-    if (pthread_create(&all->thread, NULL, watch, all) == 0)
+    if (start_thread(&all->thread, watch, all) == 0)
         return all;
     free_flights(all);
     return NULL;

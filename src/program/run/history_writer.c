@@ -16,11 +16,11 @@
 #include "program/run/ring.h"
 #include "program/support/memory.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <semel/operate.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,12 +404,8 @@ void history_writer_configure(history_writer *w, const history_config *options)
 
 void history_writer_use_store(history_writer *w, semel_store *store)
 {
-    sigset_t all, before;
     w->store = store;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    w->runs = pthread_create(&w->thread, NULL, keep_writing, w) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->runs = start_thread(&w->thread, keep_writing, w) == 0;
     if (w->runs)
         return;
     atomic_store(&w->enabled, 0);

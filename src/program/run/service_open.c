@@ -9,6 +9,7 @@
 #include "program/run/service_internal.h"
 #include "program/run/transactions.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -334,7 +335,7 @@ int service_start(service *s, const config *all, running *r)
         return fail(s, "pipeline", &why);
     int error = retrier_start(&r->retrier, &letters, s->log);
     if (!error)
-        error = pthread_create(&r->waiter, NULL, wait_for_end, r);
+        error = start_thread(&r->waiter, wait_for_end, r);
     if (error) {
         semel_fail(&why, SEMEL_ENOMEM, "cannot start a thread: %s", strerror(error));
         return fail(s, "pipeline", &why);

@@ -168,13 +168,11 @@ const keyed_change *keyed_unit_find(const keyed_unit *unit, semel_bytes space, s
  * of memory. */
 keyed_change *keyed_unit_change(keyed_unit *unit, semel_bytes space, semel_bytes key);
 
-/* Short ways, for records that the unit has not changed before. `found` is what is there (NULL:
+/* A short way, for records that the unit has not changed before. `found` is what is there (NULL:
  * nothing): the expectation. A version is made. Value and body are borrowed until the commit, so
  * they are in the unit's arena. */
 semel_status keyed_unit_write(keyed_unit *unit, keyed_role role, const semel_keyed_record *found,
                               const semel_keyed_record *now, int keep_body, semel_error *err);
-semel_status keyed_unit_remove(keyed_unit *unit, keyed_role role, const semel_keyed_record *found,
-                               semel_error *err);
 
 /* Adds a step that is built at commit; context is in the unit's arena, and is not altered by later
  * calls of members: undo drops whole steps, those that were added after the savepoint. While steps
