@@ -126,10 +126,8 @@ static void handle(const semel_delivery all[], size_t count, const char *partiti
     const semel_message *messages[ALL];
     int64_t positions[ALL];
     semel_outcome outcomes[ALL];
-    semel_run run = {.size = sizeof run,
-                     .partition = partition,
-                     .positions = positions,
-                     .messages = messages};
+    semel_run run = {
+        .size = sizeof run, .partition = partition, .positions = positions, .messages = messages};
     for (size_t i = 0; i < count; i++) {
         if (strcmp(all[i].partition, partition) != 0)
             continue;

@@ -55,9 +55,10 @@ static int again(member *me, semel_status status)
 
 static void open_store(member *me)
 {
-    semel_inbox_options inbox = {
-        .size = sizeof inbox, .mode = SEMEL_TRANSACTION, .attempts_max = MEMBERS_ATTEMPTS_MAX,
-        .remember = me->all->remember};
+    semel_inbox_options inbox = {.size = sizeof inbox,
+                                 .mode = SEMEL_TRANSACTION,
+                                 .attempts_max = MEMBERS_ATTEMPTS_MAX,
+                                 .remember = me->all->remember};
     const store_place *place = &me->all->place;
     while (again(me, semel_store_open(&me->store, place->url, NULL, &me->err)))
         continue;

@@ -183,12 +183,9 @@ static void a_broker_with_another_name_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_password_in_a_file_is_the_right_one),
-        TEST(a_user_before_the_host_logs_in_over_tls),
-        TEST(scram_depends_on_librdkafka),
-        TEST(a_wrong_password_is_refused),
-        TEST(a_broker_of_an_unknown_ca_is_refused),
-        TEST(a_broker_with_another_name_is_refused),
+        TEST(a_password_in_a_file_is_the_right_one), TEST(a_user_before_the_host_logs_in_over_tls),
+        TEST(scram_depends_on_librdkafka),           TEST(a_wrong_password_is_refused),
+        TEST(a_broker_of_an_unknown_ca_is_refused),  TEST(a_broker_with_another_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

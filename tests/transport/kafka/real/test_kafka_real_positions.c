@@ -73,10 +73,10 @@ typedef struct scene {
 static void produce(const real_topic *t, const char *name, int is_old)
 {
     semel_header headers[HEADERS] = {{"ce_specversion", semel_str("1.0")},
-                              {"ce_id", semel_str(name)},
-                              {"ce_source", semel_str("/shop")},
-                              {"ce_type", semel_str("order.placed")},
-                              {"ce_time", semel_str("2020-01-01T00:00:00Z")}};
+                                     {"ce_id", semel_str(name)},
+                                     {"ce_source", semel_str("/shop")},
+                                     {"ce_type", semel_str("order.placed")},
+                                     {"ce_time", semel_str("2020-01-01T00:00:00Z")}};
     kafka_cluster_record records[FEW];
     for (size_t i = 0; i < FEW; i++)
         records[i] = (kafka_cluster_record){.key = name,

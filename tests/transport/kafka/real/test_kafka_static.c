@@ -77,8 +77,8 @@ static void drop_revoked(member *m)
 static void receive_more(member *m)
 {
     size_t count = 0;
-    semel_status status = semel_transport_receive(m->transport, m->held + m->count,
-                                                  ROOM - m->count, &count, TURN_MS, &last_error);
+    semel_status status = semel_transport_receive(m->transport, m->held + m->count, ROOM - m->count,
+                                                  &count, TURN_MS, &last_error);
     assert_true(status == SEMEL_OK || last_error.retryable);
     m->count += status ? 0 : count;
     drop_revoked(m);

@@ -100,9 +100,8 @@ int main(void)
     enum { COUNT = sizeof expectations / sizeof *expectations };
     struct CMUnitTest tests[COUNT + 1] = {cmocka_unit_test(little_is_said_of_the_usual_topic)};
     for (size_t i = 0; i < COUNT; i++)
-        tests[i + 1] =
-            (struct CMUnitTest){.name = expectations[i].name,
-                                .test_func = is_what_it_says,
-                                .initial_state = (void *)(uintptr_t)&expectations[i]};
+        tests[i + 1] = (struct CMUnitTest){.name = expectations[i].name,
+                                           .test_func = is_what_it_says,
+                                           .initial_state = (void *)(uintptr_t)&expectations[i]};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
