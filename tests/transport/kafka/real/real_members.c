@@ -226,8 +226,8 @@ static void see(const char *item, void *context)
     }
 }
 
-/* Before version 2.3.0 an assertion of librdkafka's can fail in a member that leaves the group while
- * it is the leader of an assignment by the cooperative protocol, and has not made it yet
+/* Before version 2.3.0 an assertion of librdkafka's can fail in a member that leaves the group
+ * while it leads an assignment by the cooperative protocol that it has not made yet
  * (confluentinc/librdkafka#4312). To others that is a process that was killed. */
 static void expect_end(const members *m, int end)
 {
