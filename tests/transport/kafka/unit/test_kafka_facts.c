@@ -95,6 +95,16 @@ static void what_could_not_be_read_is_said_and_not_refused(void **state)
     assert_non_null(strstr(warnings, "could not be read"));
 }
 
+static void an_assertion_of_old_clients_is_warned_of(void **state)
+{
+    int is_old = rd_kafka_version() < 0x020300ff;
+    (void)state;
+    assert_false(judge(&safe, "kafka://h/t?group=g&dead=d&assignment=cooperative"));
+    assert_int_equal(strstr(warnings, "assignment=eager") != NULL, is_old);
+    assert_false(judge(&safe, "kafka://h/t?group=g&dead=d&assignment=eager"));
+    assert_string_equal(warnings, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +114,7 @@ int main(void)
         cmocka_unit_test(what_loses_confirmed_messages_is_refused),
         cmocka_unit_test(one_replica_in_sync_is_warned_of),
         cmocka_unit_test(what_could_not_be_read_is_said_and_not_refused),
+        cmocka_unit_test(an_assertion_of_old_clients_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
