@@ -6,10 +6,10 @@
  *     a byte          the guard
  *     two times       value and body: two bytes of length, the lowest first, and as many bytes
  *
- *  - Every value is read by every decoder. What is not damaged is written, and is read again as the
- *    same; what is cut off is not taken for whole.
- *  - A store with these records is opened, listed, counted, swept, and used: a message comes, others
- *    are leased. Nothing crashes or hangs, and every error has a reason, on one line.
+ *  - Every value is read by every decoder. What is not damaged is written, and is read again as
+ *    the same; what is cut off is not taken for whole.
+ *  - A store with these records is opened, listed, counted, swept, and used: a message comes,
+ *    others are leased. Nothing crashes or hangs, and every error has a reason, on one line.
  *  - A list of letters or of outgoing messages shows all there are: one that is damaged hides no
  *    other one, is shown without its message and says why. */
 #include "property.h"
