@@ -64,6 +64,13 @@ static void read_config(redis_facts *out, const redisReply *reply)
         (void)snprintf(out->fsync, sizeof out->fsync, "%s", reply->element[1]->str);
 }
 
+void redis_facts_read(redis_facts *out, const redisReply *info, const redisReply *config)
+{
+    memset(out, 0, sizeof *out);
+    read_info(out, info);
+    read_config(out, config);
+}
+
 /* While it reads its append-only file the server says that it has none. */
 static int is_loading(const redisReply *reply)
 {
@@ -74,7 +81,6 @@ semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error
 {
     redis_request r = {.doing = "asking the server about itself"};
     redis_answer answer;
-    memset(out, 0, sizeof *out);
     redis_begin(&r, 1);
     redis_word_z(&r, "INFO");
     redis_begin(&r, 3);
@@ -89,8 +95,7 @@ semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error
     else if (is_loading(answer.replies[0]))
         status = semel_fail(err, SEMEL_EUNAVAILABLE,
                             "redis: the server has just been started, and is loading its data");
-    read_info(out, answer.replies[0]);
-    read_config(out, answer.replies[1]);
+    redis_facts_read(out, answer.replies[0], answer.replies[1]);
     redis_answer_free(&answer);
     return status;
 }

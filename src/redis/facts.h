@@ -18,6 +18,9 @@ typedef struct redis_facts {
     char role[REDIS_VALUE_ROOM];
 } redis_facts;
 
+/* Of the answers to INFO and to CONFIG GET appendfsync, whatever they are. */
+void redis_facts_read(redis_facts *out, const redisReply *info, const redisReply *config);
+
 semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error *err);
 
 /* EUNSUPPORTED or EINVAL: the server cannot do what semel, or the URL, needs. */
