@@ -80,6 +80,7 @@ typedef struct kafka_receiver {
     kafka_client dead_client; /* for what is rejected; the thread's */
     delivery_list rejected;
     size_t rejected_sent;
+    int rejected_alone;   /* one was not taken: one at a time, until one is */
     int64_t reject_at_ms; /* not before */
 
     semel_error trouble; /* for the next receive that has nothing else; SEMEL_OK: none */

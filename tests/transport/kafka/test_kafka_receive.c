@@ -126,17 +126,23 @@ static void what_is_unfinished_holds_its_partition_up_within_bounds(void **state
 
 /* --- dead letters ----------------------------------------------------------------------------- */
 
+/* The URL of the topic for dead letters, too. */
+static void open_with_dead(char dead_url[MOCK_URL_ROOM], const char *more)
+{
+    char dead[MOCK_SERVERS_ROOM], parameters[MOCK_URL_ROOM];
+    kafka_mock_fresh(dead_url, &mock, 1, "");
+    kafka_mock_topic(dead, dead_url);
+    (void)snprintf(parameters, sizeof parameters, "dead=%s%s", dead, more);
+    kafka_mock_fresh(url, &mock, 1, parameters);
+}
+
 static void what_is_rejected_is_copied_and_then_done(void **state)
 {
-    char dead_url[MOCK_URL_ROOM], dead[MOCK_SERVERS_ROOM], parameters[MOCK_SERVERS_ROOM + 8];
-    char from[MOCK_SERVERS_ROOM + 8], topic[MOCK_SERVERS_ROOM];
+    char dead_url[MOCK_URL_ROOM], from[MOCK_SERVERS_ROOM + 8], topic[MOCK_SERVERS_ROOM];
     semel_delivery out;
     size_t got;
     (void)state;
-    kafka_mock_fresh(dead_url, &mock, 1, "");
-    kafka_mock_topic(dead, dead_url);
-    (void)snprintf(parameters, sizeof parameters, "dead=%s", dead);
-    kafka_mock_fresh(url, &mock, 1, parameters);
+    open_with_dead(dead_url, "");
     kafka_mock_topic(topic, url);
     first = open_transport(url);
     publish_ids(first, 1);
@@ -185,6 +191,35 @@ static void deliveries_are_counted_across_processes_that_die(void **state)
         assert_int_equal(*delivery, time);
     }
     process_unshare(delivery, sizeof *delivery);
+}
+
+/* It stays, and holds up none of the others. */
+static void a_dead_letter_that_is_not_taken_holds_up_no_other(void **state)
+{
+    enum { ALL = 4, LARGE = 20000 };
+    static char large[LARGE];
+    char plain_url[MOCK_URL_ROOM], dead_url[MOCK_URL_ROOM];
+    semel_delivery out[ALL];
+    (void)state;
+    open_with_dead(dead_url, "&X.message.max.bytes=10000");
+    memcpy(plain_url, url, sizeof plain_url);
+    *strstr(plain_url, "&X.message.max.bytes") = 0;
+    second = open_transport(plain_url);
+    semel_message message = text_message("large", "");
+    const semel_message *pointer = &message;
+    semel_publish_result result;
+    message.body = (semel_bytes){large, sizeof large};
+    OK(semel_transport_publish(&result, second, &pointer, 1, WAIT_MS, &last_error));
+    publish_ids(second, ALL - 1);
+    semel_transport_close(second);
+    first = open_transport(url);
+    take_from(first, out, ALL);
+    for (size_t i = 0; i < ALL; i++)
+        settle_one(first, out[i].tag, SEMEL_VERDICT_REJECT);
+    second = open_transport(dead_url);
+    take_from(second, out, ALL - 1);
+    for (size_t i = 0; i < ALL - 1; i++)
+        assert_int_equal(out[i].message->body.len, strlen("10 EUR"));
 }
 
 /* --- a log that goes back --------------------------------------------------------------------- */
@@ -339,6 +374,7 @@ int main(void)
         TEST(no_more_is_fetched_than_the_bound_and_all_comes_in_the_end),
         TEST(what_is_unfinished_holds_its_partition_up_within_bounds),
         TEST(what_is_rejected_is_copied_and_then_done),
+        TEST(a_dead_letter_that_is_not_taken_holds_up_no_other),
         TEST(records_at_offsets_that_came_before_are_received),
         TEST(progress_is_forgotten_if_the_log_has_gone_back),
         TEST(deliveries_are_counted_across_processes_that_die),
