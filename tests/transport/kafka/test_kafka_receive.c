@@ -2,6 +2,7 @@
  * partitions that go to another consumer. On librdkafka's mock cluster. */
 #include "support/conformance/conformance_transport.h"
 #include "support/process/process.h"
+#include "support/process/threads.h"
 #include "support/servers/kafka/kafka_mock.h"
 
 #include <librdkafka/rdkafka.h>
@@ -335,6 +336,46 @@ static void a_partition_moves_to_a_new_member_cooperatively(void **state)
     hand_over("assignment=cooperative");
 }
 
+static void leave_group(test_thread *self)
+{
+    const semel_transport_driver *driver = semel_transport_driver_of(first);
+    (void)self;
+    driver->give_back(semel_transport_state(first, driver));
+}
+
+/* While the last commit of a partition is under way nothing of it begins: the commit says how far
+ * messages were handed out. */
+static void nothing_is_handed_out_while_a_partition_goes(void **state)
+{
+    enum { FIRST = 200, ALL = 400, RTT_MS = 300, PACE_US = 5000 };
+    static semel_delivery out[ALL + 1];
+    test_thread leaving;
+    size_t had = FIRST, got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, had);
+    kafka_mock_do(&mock, "rtt 1 %d", RTT_MS);
+    test_thread_start(&leaving, leave_group, NULL);
+    do {
+        assert_true(had < ALL && process_now_ms() < until);
+        (void)usleep(PACE_US); /* that not all are out before the group is left */
+        OK(semel_transport_receive(first, out + had, 1, &got, 10, &last_error));
+        had += got;
+    } while (!got || out[had - 1].position);
+    assert_true(test_thread_join(&leaving, WAIT_MS));
+    kafka_mock_do(&mock, "rtt 1 0");
+    size_t before = had - 1;
+    for (size_t i = 0; i < before; i++) {
+        assert_int_equal(out[had - 1].position, i);
+        assert_int_equal(out[had - 1].message->delivery, 2);
+        take_from(first, out + had - 1, 1);
+    }
+    assert_int_equal(out[had - 1].message->delivery, 1);
+}
+
 /* --- an outage -------------------------------------------------------------------------------- */
 
 static void brokers_that_are_down_are_reported_and_found_again(void **state)
@@ -380,6 +421,7 @@ int main(void)
         TEST(deliveries_are_counted_across_processes_that_die),
         TEST(a_partition_moves_to_a_new_member_eagerly),
         TEST(a_partition_moves_to_a_new_member_cooperatively),
+        TEST(nothing_is_handed_out_while_a_partition_goes),
         TEST(brokers_that_are_down_are_reported_and_found_again),
     };
     kafka_mock_start(&mock, 1);
