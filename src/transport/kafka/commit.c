@@ -60,6 +60,8 @@ static void learn(kafka_receiver *self, const rd_kafka_topic_partition_t *answer
         return;
     }
     kafka_progress_read(&one->before, answer->offset, answer->metadata, answer->metadata_size);
+    if (one->window.next >= 0)
+        kafka_progress_fit(&one->before, kafka_window_prefix(&one->window));
     one->is_known = 1;
     one->committed = answer->offset >= 0 ? answer->offset : -1;
     pass_settled(self, one);
@@ -219,15 +221,18 @@ void kafka_receiver_commit(kafka_receiver *receiver)
 
 /* --- the last one ----------------------------------------------------------------------------- */
 
-/* How far messages were handed out, by us or before us; and how often the first one was. */
+/* How far messages were handed out, by us or before us; and how often the first one was. From now
+ * on none is. */
 static void add_exact(kafka_receiver *self, rd_kafka_topic_partition_list_t *list,
-                      const kafka_partition *one)
+                      kafka_partition *one)
 {
     int64_t prefix = kafka_window_prefix(&one->window);
     int64_t handed = one->handed > one->before.handed ? one->handed : one->before.handed;
     uint32_t deliveries = first_deliveries(one);
     if (prefix >= one->handed && deliveries) /* it was not handed out this time */
         deliveries--;
+    one->reserved = -1;
+    one->commit = 0;
     add_to_list(self, list, one, handed, deliveries);
 }
 
@@ -238,7 +243,7 @@ static rd_kafka_topic_partition_list_t *list_last(kafka_receiver *self,
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < partitions->cnt; i++) {
         size_t index = (size_t)partitions->elems[i].partition;
-        const kafka_partition *one = index < self->partition_count ? self->partitions[index] : NULL;
+        kafka_partition *one = index < self->partition_count ? self->partitions[index] : NULL;
         if (one && one->assignment && one->is_known && one->window.next >= 0)
             add_exact(self, list, one);
     }

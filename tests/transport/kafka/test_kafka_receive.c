@@ -2,8 +2,10 @@
  * partitions that go to another consumer. On librdkafka's mock cluster. */
 #include "support/conformance/conformance_transport.h"
 #include "support/process/process.h"
+#include "support/process/threads.h"
 #include "support/servers/kafka/kafka_mock.h"
 
+#include <librdkafka/rdkafka.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -54,6 +56,18 @@ static void take_from(semel_transport *from, semel_delivery out[], size_t count)
         assert_true(process_now_ms() < until);
         OK(semel_transport_receive(from, out + have, count - have, &got, TURN_MS, &last_error));
     }
+}
+
+/* Errors that pass may come between. */
+static void take_from_again(semel_transport *from, semel_delivery out[], size_t count)
+{
+    int64_t until = process_now_ms() + WAIT_MS;
+    for (size_t have = 0, got; have < count && process_now_ms() < until; have += got) {
+        got = 0;
+        if (semel_transport_receive(from, out + have, count - have, &got, TURN_MS, &last_error))
+            assert_true(last_error.retryable);
+    }
+    assert_true(process_now_ms() < until);
 }
 
 static void settle_one(semel_transport *at, uint64_t tag, semel_verdict verdict)
@@ -113,17 +127,23 @@ static void what_is_unfinished_holds_its_partition_up_within_bounds(void **state
 
 /* --- dead letters ----------------------------------------------------------------------------- */
 
+/* The URL of the topic for dead letters, too. */
+static void open_with_dead(char dead_url[MOCK_URL_ROOM], const char *more)
+{
+    char dead[MOCK_SERVERS_ROOM], parameters[MOCK_URL_ROOM];
+    kafka_mock_fresh(dead_url, &mock, 1, "");
+    kafka_mock_topic(dead, dead_url);
+    (void)snprintf(parameters, sizeof parameters, "dead=%s%s", dead, more);
+    kafka_mock_fresh(url, &mock, 1, parameters);
+}
+
 static void what_is_rejected_is_copied_and_then_done(void **state)
 {
-    char dead_url[MOCK_URL_ROOM], dead[MOCK_SERVERS_ROOM], parameters[MOCK_SERVERS_ROOM + 8];
-    char from[MOCK_SERVERS_ROOM + 8], topic[MOCK_SERVERS_ROOM];
+    char dead_url[MOCK_URL_ROOM], from[MOCK_SERVERS_ROOM + 8], topic[MOCK_SERVERS_ROOM];
     semel_delivery out;
     size_t got;
     (void)state;
-    kafka_mock_fresh(dead_url, &mock, 1, "");
-    kafka_mock_topic(dead, dead_url);
-    (void)snprintf(parameters, sizeof parameters, "dead=%s", dead);
-    kafka_mock_fresh(url, &mock, 1, parameters);
+    open_with_dead(dead_url, "");
     kafka_mock_topic(topic, url);
     first = open_transport(url);
     publish_ids(first, 1);
@@ -174,13 +194,98 @@ static void deliveries_are_counted_across_processes_that_die(void **state)
     process_unshare(delivery, sizeof *delivery);
 }
 
-/* --- partitions that go to another ------------------------------------------------------------ */
+/* It stays, and holds up none of the others. */
+static void a_dead_letter_that_is_not_taken_holds_up_no_other(void **state)
+{
+    enum { ALL = 4, LARGE = 20000 };
+    static char large[LARGE];
+    char plain_url[MOCK_URL_ROOM], dead_url[MOCK_URL_ROOM];
+    semel_delivery out[ALL];
+    (void)state;
+    open_with_dead(dead_url, "&X.message.max.bytes=10000");
+    memcpy(plain_url, url, sizeof plain_url);
+    *strstr(plain_url, "&X.message.max.bytes") = 0;
+    second = open_transport(plain_url);
+    semel_message message = text_message("large", "");
+    const semel_message *pointer = &message;
+    semel_publish_result result;
+    message.body = (semel_bytes){large, sizeof large};
+    OK(semel_transport_publish(&result, second, &pointer, 1, WAIT_MS, &last_error));
+    publish_ids(second, ALL - 1);
+    semel_transport_close(second);
+    first = open_transport(url);
+    take_from(first, out, ALL);
+    for (size_t i = 0; i < ALL; i++)
+        settle_one(first, out[i].tag, SEMEL_VERDICT_REJECT);
+    second = open_transport(dead_url);
+    take_from(second, out, ALL - 1);
+    for (size_t i = 0; i < ALL - 1; i++)
+        assert_int_equal(out[i].message->body.len, strlen("10 EUR"));
+}
+
+/* --- a log that goes back --------------------------------------------------------------------- */
+
+enum { FETCH = 1 }; /* a kind of request */
 
 static int is_revoked(semel_transport *at, uint64_t tag)
 {
     const semel_transport_driver *driver = semel_transport_driver_of(at);
     return driver->revoked(semel_transport_state(at, driver), tag);
 }
+
+/* It has lost records, or is another one: librdkafka begins anew, and offsets that have come before
+ * may be those of other records. */
+static void records_at_offsets_that_came_before_are_received(void **state)
+{
+    enum { ALL = 5, SETTLED = 2 };
+    semel_delivery out[ALL], again[ALL];
+    size_t got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, ALL);
+    for (size_t i = 0; i < SETTLED; i++)
+        settle_one(first, out[i].tag, SEMEL_VERDICT_ACK);
+    kafka_mock_do(&mock, "error %d %d 1", FETCH, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
+    semel_status status = SEMEL_OK;
+    while (!status && !got && process_now_ms() < until)
+        status = semel_transport_receive(first, again, 1, &got, TURN_MS, &last_error);
+    assert_true(got == 1 || status == SEMEL_EUNAVAILABLE);
+    take_from_again(first, again + got, ALL - got);
+    for (size_t i = 0; i < ALL; i++)
+        assert_int_equal(again[i].position, i);
+    for (size_t i = SETTLED; i < ALL; i++) {
+        assert_true(is_revoked(first, out[i].tag));
+        assert_false(is_revoked(first, again[i].tag));
+    }
+}
+
+/* What is known of the offsets behind the committed one was said of other records. */
+static void progress_is_forgotten_if_the_log_has_gone_back(void **state)
+{
+    enum { ALL = 10, PREFIX = 4 };
+    semel_delivery out[ALL];
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, ALL);
+    for (size_t i = 0; i < ALL; i++)
+        if (i != PREFIX)
+            settle_one(first, out[i].tag, SEMEL_VERDICT_ACK);
+    semel_transport_close(first);
+    kafka_mock_do(&mock, "error %d %d 1", FETCH, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
+    first = open_transport(url);
+    take_from_again(first, out, ALL);
+    for (size_t i = 0; i < ALL; i++) {
+        assert_int_equal(out[i].position, i);
+        assert_int_equal(out[i].message->delivery, 1);
+    }
+}
+
+/* --- partitions that go to another ------------------------------------------------------------ */
 
 /* The first member has all of them out; then a second one joins. Until each message was received by
  * the second, or is still the first one's. */
@@ -231,6 +336,46 @@ static void a_partition_moves_to_a_new_member_cooperatively(void **state)
     hand_over("assignment=cooperative");
 }
 
+static void leave_group(test_thread *self)
+{
+    const semel_transport_driver *driver = semel_transport_driver_of(first);
+    (void)self;
+    driver->give_back(semel_transport_state(first, driver));
+}
+
+/* While the last commit of a partition is under way nothing of it begins: the commit says how far
+ * messages were handed out. */
+static void nothing_is_handed_out_while_a_partition_goes(void **state)
+{
+    enum { FIRST = 200, ALL = 400, RTT_MS = 300, PACE_US = 5000 };
+    static semel_delivery out[ALL + 1];
+    test_thread leaving;
+    size_t had = FIRST, got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, had);
+    kafka_mock_do(&mock, "rtt 1 %d", RTT_MS);
+    test_thread_start(&leaving, leave_group, NULL);
+    do {
+        assert_true(had < ALL && process_now_ms() < until);
+        (void)usleep(PACE_US); /* that not all are out before the group is left */
+        OK(semel_transport_receive(first, out + had, 1, &got, 10, &last_error));
+        had += got;
+    } while (!got || out[had - 1].position);
+    assert_true(test_thread_join(&leaving, WAIT_MS));
+    kafka_mock_do(&mock, "rtt 1 0");
+    size_t before = had - 1;
+    for (size_t i = 0; i < before; i++) {
+        assert_int_equal(out[had - 1].position, i);
+        assert_int_equal(out[had - 1].message->delivery, 2);
+        take_from(first, out + had - 1, 1);
+    }
+    assert_int_equal(out[had - 1].message->delivery, 1);
+}
+
 /* --- an outage -------------------------------------------------------------------------------- */
 
 static void brokers_that_are_down_are_reported_and_found_again(void **state)
@@ -270,9 +415,13 @@ int main(void)
         TEST(no_more_is_fetched_than_the_bound_and_all_comes_in_the_end),
         TEST(what_is_unfinished_holds_its_partition_up_within_bounds),
         TEST(what_is_rejected_is_copied_and_then_done),
+        TEST(a_dead_letter_that_is_not_taken_holds_up_no_other),
+        TEST(records_at_offsets_that_came_before_are_received),
+        TEST(progress_is_forgotten_if_the_log_has_gone_back),
         TEST(deliveries_are_counted_across_processes_that_die),
         TEST(a_partition_moves_to_a_new_member_eagerly),
         TEST(a_partition_moves_to_a_new_member_cooperatively),
+        TEST(nothing_is_handed_out_while_a_partition_goes),
         TEST(brokers_that_are_down_are_reported_and_found_again),
     };
     kafka_mock_start(&mock, 1);
