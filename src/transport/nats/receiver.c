@@ -297,7 +297,7 @@ semel_status jet_receive(jet_receiver *receiver, semel_delivery deliveries[], si
     return status;
 }
 
-/* --- the next connection ----------------------------------------------------------------------- */
+/* --- the next connection ---------------------------------------------------------------------- */
 
 static void find_newest(jet_origin *newest, const delivery_list *list)
 {

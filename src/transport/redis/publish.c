@@ -2,8 +2,8 @@
  * message that failed is followed by no other of its group. A call that is too large for one script
  * is cut; the next part is sent when the one before it was confirmed.
  *
- * What is no message by the rules of message.h is refused; what stands behind it in the call was not
- * tried, as behind any other failure.
+ * What is no message by the rules of message.h is refused; what stands behind it in the call was
+ * not tried, as behind any other failure.
  *
  * If the process dies, or the answer is lost, the messages are in the stream or not: the results
  * stay UNKNOWN, the relay sends them again, and the inbox knows copies. */
