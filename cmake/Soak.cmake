@@ -27,8 +27,10 @@ endif()
 set_tests_properties(${soak} PROPERTIES LABELS soak)
 semel_wide(${soak}) # a dozen processes
 
-# On a real broker: for `make test-kafka`, with the tests that need one, too.
-if(SEMEL_WITH_KAFKA)
-  semel_add_test(soak_kafka semel-soak --broker kafka --minutes 0 --messages 2000 --kills 10 --store sqlite)
-  set_tests_properties(soak_kafka PROPERTIES LABELS ${apart_label_kafka} COST 1000)
-endif()
+# For `make test-kafka` and `make test-newer-nats`, with the tests that need these, too.
+foreach(name IN LISTS apart)
+  semel_add_test(soak_${name} semel-soak --broker ${apart_server_${name}} --minutes 0 --messages 2000 --kills 10
+                 --store sqlite)
+  semel_set_apart(soak_${name} ${name})
+  set_tests_properties(soak_${name} PROPERTIES COST 1000)
+endforeach()

@@ -12,6 +12,7 @@ typedef struct redis_facts {
     int valkey;
     int aof;                       /* 0: off, 1: on, -1: not known */
     char fsync[REDIS_VALUE_ROOM];  /* "" if CONFIG is hidden */
+    int pauses;                    /* it syncs nothing while it writes its file anew */
     char policy[REDIS_VALUE_ROOM]; /* "" if not known */
     int replicas;
     int cluster;

@@ -53,6 +53,7 @@ static semel_status set_up(void *owner, natsConnection *connection, semel_error 
         status = losses_refuse(now.losses, self->address.allow_loss, err);
     if (status)
         return status;
+    jet_receiver_compare(&self->receiver, connection);
     pthread_mutex_lock(&self->link.lock);
     keep_facts(self, &now);
     self->receiver.wanted = 0; /* the request went with its connection */

@@ -22,6 +22,11 @@ typedef struct jet_facts {
 semel_status jet_topology(jet_facts *out, const jet_address *address, natsConnection *connection,
                           semel_error *err);
 
+/* 1 if the stream has a message of this number that was stored at this time; 0 also if that cannot
+ * be found out, as with declare=no. */
+int jet_topology_has(const jet_address *address, natsConnection *connection, uint64_t sequence,
+                     int64_t stored_ns);
+
 /* How many messages the consumer has not been given yet. */
 semel_status jet_topology_depth(uint64_t *ready, const jet_address *address,
                                 natsConnection *connection, semel_error *err);

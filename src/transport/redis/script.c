@@ -42,7 +42,10 @@ static const char claim_text[] =
 /* KEYS: the stream, the dead one. ARGV: group, consumer, what is removed when it is acknowledged
  * (a: if this group is the only one, y: nothing, n: all), then for each delivery: A acknowledge,
  * D reject, C change its idle time; entry, number of deliveries, idle time.
- * Answer: the numbers of those that are no longer this consumer's, from 0 on. */
+ * Answer: the numbers of those that are no longer this consumer's, from 0 on.
+ *
+ * Lua hands about 8000 words to a command: of an entry with more, what is behind the first 7000 is
+ * one field of its copy. An error in the middle would leave the other deliveries unsettled. */
 static const char settle_text[] =
     "local K, A, call = KEYS, ARGV, redis.call\n"
     "local only, failure, lost = nil, nil, {}\n"
@@ -54,10 +57,14 @@ static const char settle_text[] =
     "local function bury(id)\n"
     " local e = call('XRANGE', K[1], id, id)[1]\n"
     " if not e then return end\n"
-    " local words = e[2]\n"
+    " local words, rest = e[2], {}\n"
+    " for i = #words, 7001, -1 do rest[i - 7000], words[i] = words[i], nil end\n"
     " local n = #words\n"
     " words[n + 1], words[n + 2] = 'semel-dead-stream', K[1]\n"
     " words[n + 3], words[n + 4] = 'semel-dead-entry', id\n"
+    " if #rest > 0 then\n"
+    "  words[n + 5], words[n + 6] = 'semel-dead-rest', cmsgpack.pack(rest)\n"
+    " end\n"
     " local r = redis.pcall('XADD', K[2], '*', unpack(words))\n"
     " return type(r) == 'table' and r\n"
     "end\n"

@@ -47,6 +47,33 @@ static void without_a_stream_or_a_group_a_message_has_no_queue(void **state)
     semel_transport_close(publisher);
 }
 
+/* No message by the rules of message.h: one with more headers than a script could hand on, too. */
+static void what_is_no_message_is_refused(void **state)
+{
+    enum { MANY = 5000 };
+    static semel_header headers[MANY];
+    stream_kit *kit = *state;
+    semel_message messages[3];
+    const semel_message *pointers[3];
+    semel_publish_result results[3];
+    for (size_t i = 0; i < MANY; i++)
+        headers[i] = (semel_header){"name", semel_str("value")};
+    for (size_t i = 0; i < 3; i++) {
+        messages[i] = text_message("m", "10 EUR");
+        messages[i].group = "a";
+        pointers[i] = &messages[i];
+    }
+    messages[1].headers = headers;
+    messages[1].header_count = MANY;
+    OK(semel_transport_publish(results, kit->transport, pointers, 3, KIT_WAIT_MS, &last_error));
+    assert_int_equal(results[0], SEMEL_PUBLISH_CONFIRMED);
+    assert_int_equal(results[1], SEMEL_PUBLISH_REFUSED);
+    assert_int_equal(results[2], SEMEL_PUBLISH_NACKED);
+    assert_int_equal(kit_length(kit), 1);
+    OK(semel_transport_publish(results, kit->transport, pointers + 1, 1, KIT_WAIT_MS, &last_error));
+    assert_int_equal(results[0], SEMEL_PUBLISH_REFUSED);
+}
+
 static void a_missing_group_is_refused_when_it_is_opened(void **state)
 {
     stream_kit *kit = *state;
@@ -330,6 +357,7 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(without_a_stream_or_a_group_a_message_has_no_queue),
+                                       TEST(what_is_no_message_is_refused),
                                        TEST(a_missing_group_is_refused_when_it_is_opened),
                                        TEST(a_group_that_is_made_reads_what_was_there_before),
                                        TEST(a_group_that_vanished_is_made_again_if_that_is_wanted),
