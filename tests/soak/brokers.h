@@ -73,8 +73,6 @@ typedef struct soak_broker {
     /* What the broker does not do, and is not asked for. */
     int uncounted; /* it does not count deliveries: there is no poison, and nobody knows what came
                       again */
-    int unordered; /* several processes of a queue do not keep the order of a group */
-    unsigned processes[SOAK_ROLES]; /* of a role, if fewer than SOAK_SLOTS_EACH; 0: so many */
 } soak_broker;
 
 const soak_broker *soak_broker_find(const char *name); /* NULL: there is none */

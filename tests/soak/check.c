@@ -184,10 +184,9 @@ void soak_check(soak_run *run)
         see_letters(run, stage);
 }
 
-static int is_good(const soak_run *run, const soak_tally *tally)
+static int is_good(const soak_tally *tally)
 {
-    int in_order = !tally->out_of_order || run->options->broker->unordered;
-    return !tally->lost && !tally->unknown && in_order && !tally->renamed;
+    return !tally->lost && !tally->unknown && !tally->out_of_order && !tally->renamed;
 }
 
 /* The poison's letter, and no other. */
@@ -231,7 +230,7 @@ const char *soak_missing(const soak_run *run)
 /* The foreign consumer has no inbox, so copies are what it must expect. */
 int soak_run_is_good(const soak_run *run)
 {
-    return is_good(run, &run->first) && is_good(run, &run->second) && is_good(run, &run->foreign) &&
+    return is_good(&run->first) && is_good(&run->second) && is_good(&run->foreign) &&
            !run->first.doubled && !run->second.doubled && letters_are_good(run) &&
            !run->surprises && !run->unfinished && !soak_missing(run);
 }

@@ -34,7 +34,14 @@
 volatile sig_atomic_t soak_interrupted;
 static pid_t main_process;
 
-enum { KILLS_MIN = 50, KILLS_PER_MINUTE = 12, WINDOW_MIN = 400, WINDOW_MAX = 8000 };
+enum {
+    KILLS_MIN = 50,
+    KILLS_PER_MINUTE = 12,
+    WINDOW_MIN = 400,
+    WINDOW_MAX = 8000,
+    HOLD_MS = 5000,
+    HOLD_SHORT_MS = 1000
+};
 
 /* --- for all ---------------------------------------------------------------------------------- */
 
@@ -263,9 +270,7 @@ static void print_table(const soak_run *run)
     double seconds = (double)run->took_ms / 1000;
     const soak_broker *broker = run->options->broker;
     printf("%s on %s, seed %u: %s\n", soak_store_name(run->store), broker->name, run->options->seed,
-           !soak_run_is_good(run) ? "NOT WELL"
-           : broker->unordered    ? "every effect once"
-                                  : "every effect once, all in order");
+           soak_run_is_good(run) ? "every effect once, all in order" : "NOT WELL");
     if (soak_missing(run))
         printf("  %s\n", soak_missing(run));
     row("published", atomic_load(&counters->published));
@@ -301,6 +306,7 @@ static void choose_sizes(soak_run *run)
     unsigned by_time = (unsigned)(minutes * KILLS_PER_MINUTE);
     run->length_ms = (int64_t)(minutes * 60000);
     run->kills = options->kills_given ? options->kills : by_time > KILLS_MIN ? by_time : KILLS_MIN;
+    run->hold_ms = run->length_ms ? HOLD_MS : HOLD_SHORT_MS;
     run->window = options->messages / 10;
     if (run->window < WINDOW_MIN)
         run->window = WINDOW_MIN;

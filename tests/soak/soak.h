@@ -118,6 +118,8 @@ typedef struct soak_run {
     soak_servers *servers;
     soak_store store;
     int64_t length_ms; /* of publishing, at least */
+    int64_t hold_ms;   /* what a killed process had comes again so much later, if the broker does
+                          not see its end */
     uint64_t window;   /* messages under way, at most */
     unsigned kills;
     scratch directory;
