@@ -5,8 +5,9 @@
  *     stream "out"      consumers "second", "foreign"  of the relays: both read all of it
  *
  * Of "ordered", "second" and "foreign" one message at a time is out: two processes share a consumer
- * message by message, and one that comes again would come after later ones. Messages of the foreign client have no Nats-Msg-Id: a second copy must reach the
- * inbox. The foreign client is nats.c alone. */
+ * message by message, and one that comes again would come after later ones. Messages of the foreign
+ * client have no Nats-Msg-Id: a second copy must reach the inbox. The foreign client is nats.c
+ * alone. */
 #include "brokers.h"
 
 #include <nats/nats.h>
@@ -37,8 +38,7 @@ static void nats_url(char url[SOAK_URL], const soak_run *run, soak_role role, in
     stream_name(stream, store, at->stream);
     if (*at->consumer)
         soak_print(consumer, sizeof consumer, "&consumer=%s&ack_ms=%lld%s", at->consumer,
-                   (long long)run->hold_ms,
-                   role == SOAK_FREE ? "" : "&max_ack_pending=1");
+                   (long long)run->hold_ms, role == SOAK_FREE ? "" : "&max_ack_pending=1");
     soak_print(url, SOAK_URL, "%.*s/%s?subject=%s.%s&retention=%s&declare=%s&name=soak-%s%s",
                (int)(strrchr(server, '/') - server), server, stream, store, at->stream,
                strcmp(at->stream, "out") == 0 ? "limits" : "workqueue", declare ? "yes" : "check",
@@ -224,4 +224,5 @@ const soak_broker soak_nats = {.name = "nats",
                                .server = SERVER_NATS,
                                .url = nats_url,
                                .queued = nats_queued,
-                               .client = &by_hand};
+                               .client = &by_hand,
+                               .one_by_one = 1};

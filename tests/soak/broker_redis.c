@@ -21,7 +21,8 @@ static void redis_url(char url[SOAK_URL], const soak_run *run, soak_role role, i
 {
     char group[SOAK_URL / 2] = "";
     if (role != SOAK_RELAY)
-        soak_print(group, sizeof group, "&group=%s&claim_ms=%lld&poll_ms=200&declare=%s&single_active=%s",
+        soak_print(group, sizeof group,
+                   "&group=%s&claim_ms=%lld&poll_ms=200&declare=%s&single_active=%s",
                    role == SOAK_SECOND ? "second" : streams[role], (long long)run->hold_ms,
                    declare ? "yes" : "check", role == SOAK_FREE ? "no" : "yes");
     soak_print(url, SOAK_URL, "%s?stream=%s.%s%s", run->servers->broker.at.url,

@@ -71,8 +71,9 @@ typedef struct soak_broker {
     const char *python_module; /* that the scripts import: "pika" */
 
     /* What the broker does not do, and is not asked for. */
-    int uncounted; /* it does not count deliveries: there is no poison, and nobody knows what came
+    int uncounted;  /* it does not count deliveries: there is no poison, and nobody knows what came
                       again */
+    int one_by_one; /* "ordered" has one message out at a time: a kill may well meet none */
 } soak_broker;
 
 const soak_broker *soak_broker_find(const char *name); /* NULL: there is none */

@@ -202,7 +202,9 @@ static const char *missing_deliveries(const soak_run *run)
     const soak_counters *counters = run->counters;
     if (!run->poisoned)
         return "the poison killed no process";
-    if (run->killed[SOAK_VICTIM_CONSUMER] && atomic_load(&counters->again[0]) <= run->poisoned)
+    unsigned enough = run->options->broker->one_by_one ? MANY : 1;
+    if (run->killed[SOAK_VICTIM_CONSUMER] >= enough &&
+        atomic_load(&counters->again[0]) <= run->poisoned)
         return "no message came again because a consumer was killed";
     if (run->killed[SOAK_VICTIM_SECOND] >= MANY && !atomic_load(&counters->again[1]))
         return "no message came again because a second consumer was killed";
