@@ -1,5 +1,5 @@
 /* See hot.h. Where the place has no SQL the messages of both outboxes are counted by what a relay
- * brings out of them, and markers are not seen: that there is one for each key show the outcomes. */
+ * brings out of them, and markers are not seen: the outcomes show that each key has one. */
 #include "support/scenario/hot.h"
 
 #include "support/base/check.h"
@@ -110,8 +110,8 @@ static void in_batches(race *r, shop *s, unsigned thread)
         draw_batch(r, messages, texts, first + thread / EVERY * (HOT_BATCH / COPIES), &seed);
         for (unsigned i = 0; i < HOT_BATCH; i++)
             list[i] = &messages[i];
-        while ((status = semel_inbox_receive_batch(outcomes, s->inbox, list, HOT_BATCH, shop_handler, s,
-                                                   &err)))
+        while ((status = semel_inbox_receive_batch(outcomes, s->inbox, list, HOT_BATCH,
+                                                   shop_handler, s, &err)))
             try_again(r, status, &err);
         for (unsigned i = 0; i < HOT_BATCH; i++)
             note(r, outcomes[i]);

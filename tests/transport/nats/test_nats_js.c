@@ -11,8 +11,9 @@ enum { COMMAND = 1024, SAID = 2048 };
 static void nats_js(char said[SAID], const nats_kit *kit, const char *what)
 {
     char command[COMMAND];
-    int len = snprintf(command, sizeof command, "node " HERE "/client.mjs " MODULES " %s %s:%u %s 2>&1",
-                       what, kit->server.host, kit->server.port, kit->stream);
+    int len =
+        snprintf(command, sizeof command, "node " HERE "/client.mjs " MODULES " %s %s:%u %s 2>&1",
+                 what, kit->server.host, kit->server.port, kit->stream);
     assert_in_range(len, 1, (int)sizeof command - 1);
     shell_run(said, SAID, command);
 }

@@ -174,8 +174,9 @@ static void an_entry_of_another_program_has_the_same_id_each_time(void **state)
 static void redis_cli(char said[CLI_SAID], const stream_kit *kit, const char *words)
 {
     char command[CLI_COMMAND];
-    int len = snprintf(command, sizeof command, "REDISCLI_AUTH=semel redis-cli -e -h %s -p %u %s 2>&1",
-                       kit->server.host, kit->server.port, words);
+    int len =
+        snprintf(command, sizeof command, "REDISCLI_AUTH=semel redis-cli -e -h %s -p %u %s 2>&1",
+                 kit->server.host, kit->server.port, words);
     assert_in_range(len, 1, (int)sizeof command - 1);
     shell_run(said, CLI_SAID, command);
 }

@@ -1,6 +1,6 @@
-// client.mjs MODULES WHAT SERVER STREAM: another client of NATS (nats.js), for test_nats_js.c. It publishes a CloudEvent
-// to the subject STREAM.shop, or consumes one message by the consumer STREAM and says what is in it: the headers that
-// are neither the server's nor semel's own, sorted, and the body.
+// client.mjs MODULES WHAT SERVER STREAM: another client of NATS (nats.js), for test_nats_js.c. WHAT is "publish": a
+// CloudEvent to the subject STREAM.shop; or "consume": it takes one message by the consumer STREAM and says what is in
+// it, the headers that are neither the server's nor semel's own, sorted, and the body.
 import { createRequire } from "node:module";
 
 const [modules, what, server, stream] = process.argv.slice(2);

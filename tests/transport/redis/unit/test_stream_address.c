@@ -25,9 +25,10 @@ static void refuses(const char *url, const char *why)
 static void all_parts_of_a_url_are_read(void **state)
 {
     (void)state;
-    stream_address at = read_url("rediss://a%64a:s3cret%2F%40@db:7000/3?stream=or%20ders&group=sh"
-                                 "ip%26ping&dead=gone&declare=yes&keep=no&claim_ms=5000&poll_ms=9&single_active=yes"
-                                 "&sync=yes&replicas=2&loss=warn&ca=/c.pem&connect_ms=7");
+    stream_address at =
+        read_url("rediss://a%64a:s3cret%2F%40@db:7000/3?stream=or%20ders&group=sh"
+                 "ip%26ping&dead=gone&declare=yes&keep=no&claim_ms=5000&poll_ms=9&single_active=yes"
+                 "&sync=yes&replicas=2&loss=warn&ca=/c.pem&connect_ms=7");
     assert_string_equal(at.stream, "or ders");
     assert_string_equal(at.group, "ship&ping");
     assert_string_equal(at.dead, "gone");
