@@ -1,7 +1,7 @@
 # semel-soak: messages end to end, through a broker, on SQLite and PostgreSQL, while processes and servers are killed.
 # It starts servers of its own. `make soak` is the long run; CTest has a short one on PostgreSQL, and a shorter one on
-# SQLite: in the sanitized builds, and with messages as effects in the others. tests/soak/brokers.h says what another
-# broker needs.
+# SQLite: in the sanitized builds, and with messages as effects in the others; and one each on NATS, on Redis Streams
+# and on the Redis store. tests/soak/brokers.h says what another broker needs.
 
 if(NOT SEMEL_WITH_RABBITMQ OR NOT SEMEL_WITH_POSTGRES)
   return()
@@ -26,6 +26,22 @@ else()
 endif()
 set_tests_properties(${soak} PROPERTIES LABELS soak)
 semel_wide(${soak}) # a dozen processes
+
+# Some seconds each, in which they mostly wait for what a killed process had to come again; so they begin early.
+function(semel_add_brief_soak NAME)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "BROKER;STORE;MESSAGES" "")
+  string(TOUPPER "${ARG_BROKER}" broker)
+  string(TOUPPER "${ARG_STORE}" store)
+  if(SEMEL_SANITIZE OR NOT SEMEL_WITH_${broker} OR NOT SEMEL_WITH_${store})
+    return()
+  endif()
+  semel_add_test(${NAME} semel-soak --minutes 0 --messages ${ARG_MESSAGES} --kills 4 --broker ${ARG_BROKER} --store
+                 ${ARG_STORE})
+  set_tests_properties(${NAME} PROPERTIES LABELS soak COST 500)
+endfunction()
+semel_add_brief_soak(soak_nats BROKER nats STORE sqlite MESSAGES 300) # one message at a time
+semel_add_brief_soak(soak_streams BROKER redis STORE sqlite MESSAGES 600)
+semel_add_brief_soak(soak_redis BROKER redis STORE redis MESSAGES 600)
 
 # For `make test-kafka` and `make test-newer-nats`, with the tests that need these, too.
 foreach(name IN LISTS apart)

@@ -31,6 +31,8 @@ static void name_places(soak_run *run)
         if (run->store == SOAK_SQLITE)
             soak_print(p->url, sizeof p->url, "%s",
                        scratch_sqlite(path, &run->directory, names[stage]));
+        else if (run->store == SOAK_DYNAMODB)
+            server_fresh(p->url, &p->server); /* a table, and credentials for all processes */
         else
             soak_print(p->url, sizeof p->url, "%s?%s=%s", p->server.url,
                        run->store == SOAK_REDIS ? "namespace" : "schema", names[stage]);

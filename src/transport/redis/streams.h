@@ -30,6 +30,7 @@ enum {
 typedef enum stream_script {
     STREAM_PUBLISH,
     STREAM_CLAIM,
+    STREAM_NEXT,
     STREAM_SETTLE,
     STREAM_LOOK,
     STREAM_DEPTH,
@@ -87,6 +88,7 @@ int stream_delivery_add(streams *self, stream_delivery *delivery); /* 0: out of 
 stream_delivery *stream_delivery_find(const streams *self, uint64_t tag);
 stream_delivery *stream_delivery_of_entry(const streams *self, const char *entry);
 void stream_delivery_remove(streams *self, stream_delivery *delivery);
+size_t stream_deliveries_held(const streams *self); /* that are not gone */
 void stream_deliveries_free(streams *self);
 
 /* --- group.c ---------------------------------------------------------------------------------- */
