@@ -149,7 +149,7 @@ static semel_durability nats_durability(const void *transport)
 static const char *nats_warnings(const void *transport)
 {
     const jet *self = transport;
-    return self->facts.losses;
+    return self->facts.warnings;
 }
 
 static semel_status nats_publish_while(void *transport, semel_publish_result results[],
