@@ -35,6 +35,7 @@ MISTAKES = [
     ("redis://cache/0?stream=orders", "this URL names no group= to receive with", None),
     ("store:sqlite:shop.db#orders?lease=5", "behind the name of a queue it takes ?lease_ms=NUMBER", None),
     ("store:sqlit:shop.db#orders", '"sqlit:" is not a store', None),
+    ("store:sqlite:shop.db?shar=on#orders", 'unknown parameter "shar"', "shar"),
     ("memory:?ack=1", 'unknown parameter "ack"', "ack"),
 ]
 ONE = "version: 1\nstore: sqlite:shop.db\nqueues:\n  orders: {url}\ninboxes:\n  stock: {{ from: orders, exec: [cat] }}\n"
@@ -59,6 +60,15 @@ def mistakes():
     for command in ("run", "doctor"):
         out, err = semel(command, status=3)
         expect_true(words in out + err, f"{command} with {url}:\n{out}{err}")
+
+
+def stores():
+    """The same of the store's URL."""
+    for url, words in (("sqlite:shop.db?shar=on", 'unknown parameter "shar"'), ("postgre://u:canary@h/db", "postgres:"),
+                       ("postgres://u:canary@h/db?pol=3", 'unknown parameter "pol"'),
+                       ("redis://:canary@h/0?stream=s", "stream and group are of a queue in Redis")):
+        err = what_check_says("", config=ONE.replace("{url}", "store").replace("sqlite:shop.db", url))
+        expect_true("semel.yaml:2:" in err and ": error: store: " in err and words in err, err)
 
 
 def publishing_needs_less():
@@ -240,7 +250,7 @@ def on_kafka():
         expect("no group", "its URL names a topic, and no group that reads it", found["shipping"]["reason"])
 
 
-CHECKS = [mistakes, publishing_needs_less, secrets, on_nats, on_kafka]
+CHECKS = [mistakes, stores, publishing_needs_less, secrets, on_nats, on_kafka]
 if __name__ == "__main__":
     from program_kit import main
     main(*CHECKS)

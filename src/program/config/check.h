@@ -18,6 +18,7 @@ void config_check_urls(const config *all, diagnostics *found, int is_example);
 typedef struct checking {
     const config *all;
     diagnostics *found;
+    int is_example; /* for the URLs: the file is a document */
 } checking;
 
 void check_keys(const checking *c);       /* check_key.c */

@@ -1,6 +1,6 @@
-/* The URLs of queues: each is read by its own transport, which contacts nothing.
+/* The URLs of the store and of queues: each is read by its own driver, which contacts nothing.
  *
- * A transport shows no password, but other pieces of the URL, each between double quotes. What a
+ * A driver shows no password, but other pieces of the URL, each between double quotes. What a
  * substitution put there is not shown at all: it is looked for in what was substituted, in parts,
  * too, because a URL divides a value that holds an & or a ?. */
 #include "program/config/check.h"
@@ -70,7 +70,7 @@ static place place_of(const config_node *node, const char *text)
     return at ? tree_part(node, (size_t)(at - node->raw), wrong.len) : node->at;
 }
 
-/* --- queues ----------------------------------------------------------------------------------- */
+/* --- URLs ------------------------------------------------------------------------------------- */
 
 static const char *reader_of(const config *all, const queue_config *queue)
 {
@@ -80,39 +80,65 @@ static const char *reader_of(const config *all, const queue_config *queue)
     return "";
 }
 
-static void report(const checking *c, const queue_config *queue, const config_node *node,
-                   const semel_error *why)
+static const char *shown_text(const checking *c, const config_node *node, const char *url,
+                              const char *text)
 {
     static const char prefix[] = "URL: ";
-    const size_t skip = strncmp(why->text, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : 0;
-    const char *text = why->text + skip;
-    if (interpolate_is_needed(node->raw))
-        text = strchr(queue->url, '"') ? "it has a double quote, which a URL writes %22"
-                                       : hide(&c->found->memory, &c->found->hidden, text);
-    diagnostic *d = diagnostic_add(c->found, LEVEL_ERROR, "url", place_of(node, text),
-                                   tree_path(&c->found->memory, node), "%s", text);
-    if (why->status == SEMEL_EMISUSE)
+    if (strncmp(text, prefix, sizeof prefix - 1) == 0)
+        text += sizeof prefix - 1;
+    if (!interpolate_is_needed(node->raw))
+        return text;
+    return strchr(url, '"') ? "it has a double quote, which a URL writes %22"
+                            : hide(&c->found->memory, &c->found->hidden, text);
+}
+
+static diagnostic *report(const checking *c, const config_node *node, const char *url,
+                          const semel_error *why)
+{
+    const char *text = shown_text(c, node, url, why->text);
+    return diagnostic_add(c->found, LEVEL_ERROR, "url", place_of(node, text),
+                          tree_path(&c->found->memory, node), "%s", text);
+}
+
+/* In an example the values that are put in are no part of it. */
+static int can_be_checked(const checking *c, const char *url, const config_node *node)
+{
+    return url && node && !node->is_unset && !(c->is_example && interpolate_is_needed(node->raw));
+}
+
+/* The reader of an example may have other backends. */
+static int is_wrong(const checking *c, semel_status status)
+{
+    return status && !(c->is_example && status == SEMEL_EUNSUPPORTED);
+}
+
+static void check_queue_url(const checking *c, const queue_config *queue)
+{
+    const config_node *node = read_find(&section_queue, queue->at, option_main(&section_queue));
+    semel_error why = {0};
+    if (!can_be_checked(c, queue->url, node) ||
+        !is_wrong(c, semel_transport_check_url(queue->url, queue->is_read, &why)))
+        return;
+    diagnostic *d = report(c, node, queue->url, &why);
+    if (why.status == SEMEL_EMISUSE)
         diagnostic_help(c->found, d, "inbox \"%s\" reads from this queue",
                         reader_of(c->all, queue));
 }
 
-/* In an example the values that are put in are no part of it, and the reader's program may have
- * other backends. */
-static void check_queue_url(const checking *c, const queue_config *queue, int is_example)
+static void check_store_url(const checking *c)
 {
-    const config_node *node = read_find(&section_queue, queue->at, option_main(&section_queue));
+    const char *url = c->all->store_url;
+    const config_node *node =
+        read_find(&section_store, tree_find(c->all->root, "store"), option_main(&section_store));
     semel_error why = {0};
-    if (!queue->url || !node || node->is_unset ||
-        (is_example && interpolate_is_needed(node->raw)) ||
-        !semel_transport_check_url(queue->url, queue->is_read, &why))
-        return;
-    if (why.status != SEMEL_EUNSUPPORTED || !is_example)
-        report(c, queue, node, &why);
+    if (can_be_checked(c, url, node) && is_wrong(c, semel_store_check_url(url, &why)))
+        (void)report(c, node, url, &why);
 }
 
 void config_check_urls(const config *all, diagnostics *found, int is_example)
 {
-    checking c = {all, found};
+    checking c = {all, found, is_example};
+    check_store_url(&c);
     for (size_t i = 0; i < all->queue_count; i++)
-        check_queue_url(&c, &all->queues[i], is_example);
+        check_queue_url(&c, &all->queues[i]);
 }

@@ -139,12 +139,11 @@ static semel_status open_by_url(void *transport, const char *text,
 
 static semel_status check_url(const char *url, int receives, semel_error *err)
 {
-    const semel_store_driver *driver;
     queue_address address = {0};
     semel_status status = queue_address_read(&address, url, err);
     (void)receives;
     if (!status)
-        status = store_driver_find(&driver, address.store_url, err);
+        status = semel_store_check_url(address.store_url, err);
     mem_free(address.store_url);
     return status;
 }
