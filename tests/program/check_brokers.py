@@ -1,5 +1,5 @@
-"""check_brokers.py PROGRAM [CHECK...]: the program on the brokers that others are not tested with: NATS, a real one, and
-Kafka, librdkafka's mock cluster. And what `check` says of the URLs of all of them, without asking anybody."""
+"""check_brokers.py PROGRAM [CHECK...]: the program on NATS, a real server, and on Kafka, librdkafka's mock cluster; and
+what `check` says of the URLs of all brokers and stores, without asking anybody."""
 import contextlib
 import json
 import os
@@ -29,7 +29,7 @@ MISTAKES = [
     ("nats://n1?subject=orders", "the URL names no stream: whether messages are kept was not checked", None),
     ("nats://n1/ORDERS", "this URL names no consumer= to receive from", None),
     ("amqp://mq/?queue=q&nonsense=1", 'unknown parameter "nonsense"', "nonsense"),
-    ("amqp://mq/?queue=q&type=classic&durable=no", "durable=no: its messages are gone when the broker restarts", None),
+    ("amqp://mq/?queue=q&type=classic&durable=no", "durable=no: its messages are gone", None),
     ("amqp://mq/?exchange=shop", "this URL names no queue= to receive from", None),
     ("redis://cache/0?strem=orders&group=g", 'unknown parameter "strem"', "strem"),
     ("redis://cache/0?stream=orders", "this URL names no group= to receive with", None),
@@ -38,7 +38,14 @@ MISTAKES = [
     ("store:sqlite:shop.db?shar=on#orders", 'unknown parameter "shar"', "shar"),
     ("memory:?ack=1", 'unknown parameter "ack"', "ack"),
 ]
-ONE = "version: 1\nstore: sqlite:shop.db\nqueues:\n  orders: {url}\ninboxes:\n  stock: {{ from: orders, exec: [cat] }}\n"
+ONE = """\
+version: 1
+store: sqlite:shop.db
+queues:
+  orders: {url}
+inboxes:
+  stock: {{ from: orders, exec: [cat] }}
+"""
 
 
 def what_check_says(url, env=None, config=ONE):
@@ -74,7 +81,7 @@ def stores():
 def publishing_needs_less():
     """What an inbox could not receive from may be sent to."""
     for url in ("kafka://b1/orders", "nats://n1/ORDERS", "amqp://mq/?exchange=shop", "redis://cache/0?stream=orders"):
-        write("semel.yaml", f"version: 1\nstore: sqlite:shop.db\nqueues: {{ orders: '{url}' }}\noutboxes: {{ orders: }}\n")
+        write("semel.yaml", f"version: 1\nstore: memory:\nqueues: {{ orders: '{url}' }}\noutboxes: {{ orders: }}\n")
         semel("check", "--offline")
 
 
@@ -122,7 +129,8 @@ class Places:
 
 
 def queues(status=0):
-    return {line["queue"]: line for line in map(json.loads, semel("queue", "ls", "--json", status=status)[0].splitlines())}
+    lines = semel("queue", "ls", "--json", status=status)[0].splitlines()
+    return {line["queue"]: line for line in map(json.loads, lines)}
 
 
 def waiting(name):

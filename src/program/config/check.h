@@ -9,8 +9,8 @@
 
 void config_check(const config *all, diagnostics *found);
 
-/* check_url.c: what is wrong with the URLs, if the configuration has just been loaded: `found` knows
- * what was substituted. */
+/* check_url.c: what is wrong with the URLs, if the configuration has just been loaded: `found`
+ * knows what was substituted. */
 void config_check_urls(const config *all, diagnostics *found, int is_example);
 
 /* --- for the parts of the check --------------------------------------------------------------- */

@@ -3,8 +3,8 @@
  * A server writes to the disk every two minutes unless it is told to do so before it answers
  * (sync_interval: always); a client cannot see which. So a confirmed message survives the end of
  * the server's process and not a power failure, unless the stream has three replicas or the URL
- * says sync=always. That is no reason to refuse a stream, since it is how NATS comes: a warning tells
- * it.
+ * says sync=always. That is no reason to refuse a stream, since it is how NATS comes; a warning
+ * tells it.
  *
  * Not among it is whatever the server tells the publisher, such as a stream that is full and
  * refuses new messages. */
