@@ -81,7 +81,7 @@ def stores():
 def publishing_needs_less():
     """What an inbox could not receive from may be sent to."""
     for url in ("kafka://b1/orders", "nats://n1/ORDERS", "amqp://mq/?exchange=shop", "redis://cache/0?stream=orders"):
-        write("semel.yaml", f"version: 1\nstore: memory:\nqueues: {{ orders: '{url}' }}\noutboxes: {{ orders: }}\n")
+        write("semel.yaml", f"version: 1\nstore: sqlite:a.db\nqueues: {{ orders: '{url}' }}\noutboxes: {{ orders: }}\n")
         semel("check", "--offline")
 
 
