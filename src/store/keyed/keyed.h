@@ -307,9 +307,9 @@ void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver)
 
 /* The table of a backend of semel's own, whose `open` calls keyed_open():
  *     const semel_store_driver redis_store_driver = KEYED_STORE_DRIVER("redis", redis_store_open,
- *                                                       &keyed_watch, SEMEL_STORE_SHARED, 0);
+ *                                      redis_check_url, &keyed_watch, SEMEL_STORE_SHARED, 0);
  * CHANGES_MAX is in messages and keys; a message may need four changes of records. */
-#define KEYED_STORE_DRIVER(SCHEME, OPEN, WATCH, MORE_ABILITIES, CHANGES_MAX)                       \
+#define KEYED_STORE_DRIVER(SCHEME, OPEN, CHECK_URL, WATCH, MORE_ABILITIES, CHANGES_MAX)            \
     {                                                                                              \
         .version = SEMEL_STORE_DRIVER_VERSION,                                                     \
         .abilities = SEMEL_STORE_TRANSACTIONS | SEMEL_STORE_DISTANT | (MORE_ABILITIES),            \
@@ -320,6 +320,7 @@ void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver)
         .markers = &keyed_markers, .notes = &keyed_notes, .outbox = &keyed_outbox,                 \
         .dead = &keyed_dead, .watch = (WATCH), .lists = &keyed_lists,                              \
         .operation = &keyed_operation, .inspection = &keyed_inspection, .history = &keyed_history, \
+        .check_url = (CHECK_URL),                                                                  \
     }
 
 #endif

@@ -246,6 +246,7 @@ static void write_facts(jet_facts *out, const look *at)
     }
     out->durability = jet_topology_durability(a, stream);
     jet_topology_losses(out->losses, a, stream, consumer);
+    jet_topology_warnings(out, stream);
 }
 
 static semel_status begin_look(look *at, const jet_address *address, natsConnection *connection,

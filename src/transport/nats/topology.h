@@ -7,15 +7,16 @@
 #include <nats/nats.h>
 #include <semel/store.h>
 
-enum { JET_LOSSES_ROOM = 2048 };
+enum { JET_LOSSES_ROOM = 2048, JET_WARNINGS_ROOM = JET_LOSSES_ROOM + 512 };
 
 /* What the server says of them. */
 typedef struct jet_facts {
-    semel_durability durability; /* of a confirmed message */
-    uint32_t hold_ms;            /* the time after which an unsettled delivery comes again */
-    uint32_t batch_max;          /* deliveries of one request; 0: any number */
-    uint32_t expires_max_ms;     /* the longest time a request may wait; 0: any */
-    char losses[JET_LOSSES_ROOM];
+    semel_durability durability;      /* of a confirmed message */
+    uint32_t hold_ms;                 /* the time after which an unsettled delivery comes again */
+    uint32_t batch_max;               /* deliveries of one request; 0: any number */
+    uint32_t expires_max_ms;          /* the longest time a request may wait; 0: any */
+    char losses[JET_LOSSES_ROOM];     /* refused unless the URL accepts them */
+    char warnings[JET_WARNINGS_ROOM]; /* these, and what is only told */
 } jet_facts;
 
 /* With each new connection: what is missing was perhaps deleted meanwhile, or is there at last. */

@@ -310,9 +310,9 @@ semel_status stream_receive(void *transport, semel_delivery deliveries[], size_t
         .self = transport, .deliveries = deliveries, .max = max < COUNT_MAX ? max : COUNT_MAX};
     int64_t end_ms = wait_clock_ms() + wait_ms;
     int restored = 0;
-    semel_status status = SEMEL_OK;
-    if (!r.self->at.group)
-        return semel_fail(err, SEMEL_EMISUSE, "this URL names no group= to receive with");
+    semel_status status = stream_need_group(&r.self->at, err);
+    if (status)
+        return status;
     do {
         status = look_once(&r, end_ms, !wait_ms, err);
         if (status == SEMEL_ENOTFOUND && restored++)

@@ -127,4 +127,7 @@ int stream_revoked(void *transport, uint64_t tag);
 /* Lost answers are outages to a transport: what was not done comes again. */
 semel_status stream_outage(semel_status status, semel_error *err);
 
+/* SEMEL_EMISUSE if nothing can be received. */
+semel_status stream_need_group(const stream_address *at, semel_error *err);
+
 #endif
