@@ -126,6 +126,28 @@ def in_flight():
            tuple(shop.counted(n, "gateway.hasty") for n in ("processed", "duplicate", "in_progress")))
 
 
+def elsewhere():
+    """Copies that wait for the answer of another process, found by a look, and by the inbox when no look is made."""
+    shop, other = Proxy(), Proxy.__new__(Proxy)
+    other.port = free_port()
+    other.start("--set", f"gateway.listen=127.0.0.1:{other.port}")
+    for key in ("order-1", "order-2"):
+        held, answers = in_threads(1, lambda _: ask(shop.port, "/v1/hold", key=key))
+        wait_until(lambda: shop.up.count(key), "the first is with the upstream")
+        copies, copied = in_threads(1, lambda _: ask(other.port, "/v1/hold", key=key))
+        wait_until(lambda: [f for f in other.get("gateway")["in_flight"] if f["waiting"] == 1], "its copy waits")
+        shop.up.go.set()
+        join(held + copies)
+        shop.up.go.clear()
+        expect("both have it", (201, "true"), (answers[0].status, copied[0].headers["idempotent-replayed"]))
+        for n in range(5 if key == "order-1" else 0):  # after them no look is made
+            expect("a new key", 201, ask(other.port, key=f"new-{n}").status)
+    shop.wait_for_kinds("order-1", ["processed", "replayed"])
+    shop.wait_for_kinds("order-2", ["processed", "waiting", "replayed"])
+    expect("in numbers", (5, 2, 1), tuple(other.counted(n) for n in ("processed", "duplicate", "in_progress")))
+    expect("of the first", (2, 0), tuple(shop.counted(n) for n in ("processed", "duplicate")))
+
+
 def forgotten():
     shop = Proxy()
     shown(shop)
@@ -149,4 +171,4 @@ def without_history():
            tuple(list(rows_of(shop, f"?state={state}")) for state in ("outcome_unknown", "processed")))
 
 
-main(keys, copies, in_flight, forgotten, without_history)
+main(keys, copies, in_flight, elsewhere, forgotten, without_history)
