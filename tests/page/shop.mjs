@@ -85,8 +85,7 @@ export class Shop {
 
   /* A request through the gateway; its answer. */
   async ask(key, body) {
-    const { listen } = await this.get('gateway');
-    return fetch(`http://${listen}/v1/charges`, { method: 'POST', body, headers: { 'Idempotency-Key': key,
+    return fetch(`${this.gateway}/v1/charges`, { method: 'POST', body, headers: { 'Idempotency-Key': key,
       Authorization: 'Bearer of-a-caller' } });
   }
 
@@ -108,6 +107,8 @@ export class Shop {
     this.ended = new Promise(done => { this.process.on('exit', done); });
     this.url = await until(() => (/admin:? +(http:\/\/127\.0\.0\.1:\d+\/)/.exec(this.said) || [])[1],
       () => `semel run says where its page is:\n${this.said}`);
+    this.gateway = await until(() => (/gateway (http:\/\/127\.0\.0\.1:\d+)/.exec(this.said) || [])[1],
+      () => `and where its gateway is:\n${this.said}`);
   }
 
   async get(name) { return (await fetch(`${this.url}api/v1/${name}`)).json(); }

@@ -37,7 +37,8 @@ gateway:
     def counted(self, outcome, inbox=INBOX):
         """semel_inbox_messages_total of a scrape."""
         text = self.raw("GET", "/metrics")[2].decode()
-        return int(re.search(rf'semel_inbox_messages_total{{inbox="{inbox}",[^}}]*outcome="{outcome}"}} (\d+)', text)[1])
+        found = re.search(rf'semel_inbox_messages_total{{inbox="{inbox}",[^}}]*outcome="{outcome}"}} (\d+)', text)
+        return int(found[1])
 
 
 def shown(shop):

@@ -3,7 +3,7 @@
  * The inbox reports what it receives. A copy whose answer a look has found, one that has waited for
  * the first request, and one that was refused because of it never come to the inbox. For whoever
  * counts and records they are copies like all others, so the gateway tells the observer of the
- * store of them, each once and before it is answered: who has the answer finds it in the numbers. */
+ * store of them, each once and before it is answered: who has the answer finds it counted. */
 #include "program/gateway/proxy.h"
 
 #include <string.h>
