@@ -136,7 +136,7 @@ static void say_kept(const gateway *g, const semel_error *why)
 {
     buffer text = {0};
     buffer_printf(&text, "%s; the limits of the old configuration stay", why->text);
-    log_write(g->log,
+    log_write(g->links.log,
               &(log_entry){
                   .level = LOG_ERROR, .event = "gateway", .subject = "gateway", .msg = text.data});
     buffer_free(&text);

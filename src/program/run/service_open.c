@@ -136,8 +136,7 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
 
 /* --- the store -------------------------------------------------------------------------------- */
 
-/* The observer of the store. */
-static void observe(void *context, const semel_event *event)
+void service_observe(void *context, const semel_event *event)
 {
     const service *s = context;
     outcomes_observe(s->outcomes, event);
@@ -164,7 +163,7 @@ static semel_status try_store(service *s, void *context, semel_error *err)
     semel_store *store = NULL;
     region memory = {0};
     (void)context;
-    options.observer = observe;
+    options.observer = service_observe;
     options.observer_context = s;
     options.transactions = transactions_observe;
     options.tracing = tracer_hooks(s->tracer);
