@@ -20,8 +20,6 @@ void raw_kafka_consume(broker *b, const char *place, size_t prefetch)
                                           {"enable.auto.commit", "false"},
                                           {"enable.auto.offset.store", "false"},
                                           {"isolation.level", "read_committed"},
-                                          {"queued.min.messages", "1000"},
-                                          {"queued.max.messages.kbytes", "16384"},
                                           {"fetch.error.backoff.ms", "100"},
                                           {"allow.auto.create.topics", "false"}};
     (void)prefetch;
