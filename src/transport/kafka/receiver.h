@@ -71,10 +71,11 @@ typedef struct kafka_receiver {
     delivery_table out;
     delivery_node *spare; /* by same_bucket */
 
-    uint64_t commits;     /* numbers given so far */
-    int commit_open;      /* one is under way */
-    int commit_hurries;   /* as soon as possible */
-    int64_t commit_at_ms; /* the next one at the latest */
+    uint64_t commits;        /* numbers given so far */
+    uint64_t commit_open;    /* the one under way; 0: none is ... */
+    int64_t commit_until_ms; /* ... and this is how long its answer is waited for */
+    int commit_hurries;      /* as soon as possible */
+    int64_t commit_at_ms;    /* the next one at the latest */
     int64_t commit_not_before_ms;
 
     kafka_client dead_client; /* for what is rejected; the thread's */
