@@ -235,10 +235,17 @@ static semel_status refuse_recreated(const position_run *r, const position_row *
                       r->inbox->name, r->partition->name, row->next, r->positions[index], why);
 }
 
+/* The times that producers write may be anything. */
+static int64_t latest_of_copies(const position_run *r, const position_row *row)
+{
+    int64_t margin_ms = (int64_t)r->inbox->options.clock_margin_ms;
+    return row->latest_ms < INT64_MAX - margin_ms ? row->latest_ms + margin_ms : INT64_MAX;
+}
+
 /* Of those that would be suppressed. */
 static semel_status check_copies(const position_run *r, const position_row *row, semel_error *err)
 {
-    int64_t latest_ms = row->latest_ms + r->inbox->options.clock_margin_ms;
+    int64_t latest_ms = latest_of_copies(r, row);
     for (size_t i = r->at; i < r->count && r->positions[i] < row->next; i++) {
         const semel_message *message = r->messages[i];
         if (message->time_ms > latest_ms)

@@ -60,6 +60,8 @@ static void learn(kafka_receiver *self, const rd_kafka_topic_partition_t *answer
         return;
     }
     kafka_progress_read(&one->before, answer->offset, answer->metadata, answer->metadata_size);
+    if (one->window.next >= 0)
+        kafka_progress_fit(&one->before, kafka_window_prefix(&one->window));
     one->is_known = 1;
     one->committed = answer->offset >= 0 ? answer->offset : -1;
     pass_settled(self, one);

@@ -13,7 +13,8 @@
 #include "base/wait.h"
 #include "transport/kafka/envelope.h"
 
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { POLL_MS = 100, REJECTING_MS = 5, ROOM_MS = 20, PROBE_MS = 1000, PROBE_WAIT_MS = 500 };
@@ -77,6 +78,12 @@ static void look_for_brokers(kafka_receiver *self)
 
 /* --- records ---------------------------------------------------------------------------------- */
 
+/* `assignments` is how many there were when it was polled: of a later one it is none. */
+typedef struct kafka_polled {
+    rd_kafka_message_t *record;
+    uint64_t assignments;
+} kafka_polled;
+
 static size_t read_headers(semel_header out[], size_t max, rd_kafka_headers_t *headers)
 {
     size_t count = 0;
@@ -113,6 +120,8 @@ static semel_message *read_record(kafka_delivery *one, rd_kafka_message_t *recor
 /* 0: out of memory. */
 static int add_record(kafka_receiver *self, kafka_partition *partition, rd_kafka_message_t *record)
 {
+    if (partition->is_known && partition->window.next < 0)
+        kafka_progress_fit(&partition->before, record->offset);
     if (partition->is_known && kafka_progress_is_settled(&partition->before, record->offset))
         return kafka_window_add(&partition->window, record->offset, NULL);
     kafka_delivery *one = kafka_delivery_new(self);
@@ -130,17 +139,33 @@ static int add_record(kafka_receiver *self, kafka_partition *partition, rd_kafka
     return 1;
 }
 
-/* Of a partition that is no longer ours, or a second time: the next owner gets it, or has it. */
-static void accept_record(kafka_receiver *self, rd_kafka_message_t *record)
+/* The offset is lower than one that has come: librdkafka begins at the first or last record again
+ * if the log has become shorter than that. Other records may have these offsets now. */
+static void go_back(kafka_receiver *self, kafka_partition *partition)
 {
+    char text[KAFKA_TROUBLE_ROOM];
+    (void)snprintf(text, sizeof text,
+                   "%s had records before offset %" PRId64 " and begins anew: the topic was "
+                   "deleted and made again, or brokers have lost records",
+                   partition->name, partition->window.next);
+    kafka_receiver_begin_anew(self, partition);
+    kafka_receiver_note(self, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, "receiving", text);
+}
+
+/* Of a partition that was not ours when librdkafka gave it to us: the next owner gets it. */
+static void accept_record(kafka_receiver *self, const kafka_polled *polled)
+{
+    rd_kafka_message_t *record = polled->record;
     size_t index = (size_t)record->partition;
     kafka_partition *partition = index < self->partition_count ? self->partitions[index] : NULL;
     if (record->err) {
         kafka_receiver_note(self, record->err, "receiving", rd_kafka_message_errstr(record));
         return;
     }
-    if (!partition || !partition->assignment || record->offset < partition->window.next)
+    if (!partition || !partition->assignment || partition->assignment > polled->assignments)
         return;
+    if (record->offset < partition->window.next)
+        go_back(self, partition);
     if (!add_record(self, partition, record))
         fail_thread(self, RD_KAFKA_RESP_ERR__FAIL, "receiving", "out of memory for a message");
 }
@@ -164,31 +189,33 @@ static size_t room_for(kafka_receiver *self)
     return least;
 }
 
-static size_t poll_records(kafka_receiver *self, rd_kafka_message_t *records[], int wait_ms)
+/* Partitions may go and come back between two of them. */
+static size_t poll_records(kafka_receiver *self, kafka_polled polled[], int wait_ms)
 {
     size_t count = 0, max = room_for(self);
     while (count < max) {
-        records[count] = rd_kafka_consumer_poll(self->client.handle, count ? 0 : wait_ms);
-        if (!records[count])
+        rd_kafka_message_t *record =
+            rd_kafka_consumer_poll(self->client.handle, count ? 0 : wait_ms);
+        if (!record)
             break;
-        count++;
+        polled[count++] = (kafka_polled){record, self->assignments};
     }
     return count;
 }
 
 static void fetch(kafka_receiver *self, int wait_ms)
 {
-    rd_kafka_message_t *records[AT_ONCE];
-    size_t count = poll_records(self, records, wait_ms);
+    kafka_polled polled[AT_ONCE];
+    size_t count = poll_records(self, polled, wait_ms);
     if (!count)
         return;
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < count && !self->has_failed; i++)
-        accept_record(self, records[i]);
+        accept_record(self, &polled[i]);
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
     for (size_t i = 0; i < count; i++)
-        rd_kafka_message_destroy(records[i]);
+        rd_kafka_message_destroy(polled[i].record);
 }
 
 /* --- bounds ----------------------------------------------------------------------------------- */

@@ -71,6 +71,12 @@ void kafka_progress_read(kafka_progress *out, int64_t offset, const char *text, 
     read_ranges(out, at);
 }
 
+void kafka_progress_fit(kafka_progress *progress, int64_t first)
+{
+    if (first < progress->offset)
+        *progress = (kafka_progress){.offset = -1, .handed = -1};
+}
+
 /* --- asking ----------------------------------------------------------------------------------- */
 
 int kafka_progress_is_settled(const kafka_progress *progress, int64_t offset)

@@ -26,6 +26,10 @@ typedef struct kafka_progress {
 /* Of a text that another consumer may have written: what makes no sense is left out. */
 void kafka_progress_read(kafka_progress *out, int64_t offset, const char *text, size_t len);
 
+/* The first record that has come, of those from `offset` on. If its position is a lower one, the
+ * log has gone back: what is known was said of other records, and is forgotten. */
+void kafka_progress_fit(kafka_progress *progress, int64_t first);
+
 /* 1 if this position is settled already. */
 int kafka_progress_is_settled(const kafka_progress *progress, int64_t offset);
 

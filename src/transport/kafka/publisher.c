@@ -1,6 +1,7 @@
 /* The producer is idempotent and gapless with acks=all: librdkafka sends again by itself, the
  * brokers drop what they have already, and if one message of a partition fails, none behind it is
- * accepted. The key of a message is its group, so that holds for groups.
+ * accepted. The key of a message is its group, so that holds for groups; where a group has several
+ * topics, a message waits for the answer of the one before it.
  *
  * The results are right at every moment: UNKNOWN until the report has come. What has no report when
  * the time is over may be there or not, and may still be in librdkafka's queue, from where it would
@@ -208,11 +209,60 @@ static void send_one(kafka_publisher *self, size_t index, int64_t until_ms)
     }
 }
 
+/* Reports that are there are taken, however late it is. */
+static void wait_for_reports(kafka_publisher *self, int64_t until_ms)
+{
+    (void)rd_kafka_poll(self->client.handle, 0);
+    while (self->batch.open && time_left(until_ms)) {
+        int left = time_left(until_ms);
+        (void)rd_kafka_poll(self->client.handle, left < POLL_MS ? left : POLL_MS);
+    }
+}
+
+static int has_many_topics(const kafka_batch *batch)
+{
+    size_t i = 1;
+    while (i < batch->count && batch->messages[i - 1]->topic && batch->messages[i]->topic &&
+           strcmp(batch->messages[i - 1]->topic, batch->messages[i]->topic) == 0)
+        i++;
+    return i < batch->count;
+}
+
+/* 1 if the message of its group that was sent last went to another topic, and has no answer yet.
+ * Within a topic they have one partition, and brokers keep the order; between topics nobody does. */
+static int is_behind_other_topic(const kafka_batch *batch, size_t index)
+{
+    const semel_message *message = batch->messages[index];
+    for (size_t i = index; message->group && *message->group && i > 0; i--) {
+        const semel_message *before = batch->messages[i - 1];
+        if (before->group && strcmp(before->group, message->group) == 0)
+            return batch->results[i - 1] == SEMEL_PUBLISH_UNKNOWN && before->topic &&
+                   message->topic && strcmp(before->topic, message->topic) != 0;
+    }
+    return 0;
+}
+
+/* It may be sent when what is before it in its group has its answer. Without one the rest is not
+ * even tried. */
+static void wait_for_turn(kafka_publisher *self, size_t index, int64_t until_ms)
+{
+    kafka_batch *batch = &self->batch;
+    if (!is_behind_other_topic(batch, index))
+        return;
+    wait_for_reports(self, until_ms);
+    batch->incomplete |= is_behind_other_topic(batch, index);
+}
+
 static void send_range(kafka_publisher *self, size_t from, size_t to, int64_t until_ms)
 {
     kafka_batch *batch = &self->batch;
+    int many_topics = !*self->address->topic && has_many_topics(batch);
     batch->sent = 0;
     for (size_t i = from; i < to && !batch->incomplete; i++) {
+        if (many_topics)
+            wait_for_turn(self, i, until_ms);
+        if (batch->incomplete)
+            break;
         if (is_behind_failure(batch, i))
             fail(batch, i, SEMEL_PUBLISH_NACKED);
         else
@@ -227,16 +277,6 @@ static int has_fatal_error(const kafka_publisher *self)
     char text[KAFKA_TROUBLE_ROOM];
     return rd_kafka_fatal_error(self->client.handle, text, sizeof text) !=
            RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-/* Reports that are there are taken, however late it is. */
-static void wait_for_reports(kafka_publisher *self, int64_t until_ms)
-{
-    (void)rd_kafka_poll(self->client.handle, 0);
-    while (self->batch.open && time_left(until_ms)) {
-        int left = time_left(until_ms);
-        (void)rd_kafka_poll(self->client.handle, left < POLL_MS ? left : POLL_MS);
-    }
 }
 
 /* Whatever the reason is: the transport was opened, so the caller is to wait. */

@@ -68,18 +68,23 @@ static const char *keep_origin(kafka_receiver *self, const char *now, const char
 
 /* --- coming ----------------------------------------------------------------------------------- */
 
+static void begin(kafka_receiver *self, kafka_partition *one)
+{
+    kafka_window_free(&one->window);
+    one->assignment = ++self->assignments;
+    one->ready_bytes = 0;
+    one->handed = one->committed = one->reserved = -1;
+    one->commit = 0;
+}
+
 static int assign_one(kafka_receiver *self, int32_t id, const char *cluster)
 {
     kafka_partition *one = need_partition(self, id);
     if (!one)
         return 0;
-    kafka_window_free(&one->window);
-    one->assignment = ++self->assignments;
+    begin(self, one);
     one->origin = keep_origin(self, one->origin, cluster);
-    one->ready_bytes = 0;
-    one->handed = one->committed = one->reserved = -1;
     one->is_known = one->is_paused = one->was_full = 0;
-    one->commit = 0;
     return 1;
 }
 
@@ -108,6 +113,15 @@ static void drop_one(kafka_receiver *self, kafka_partition *one)
         kafka_delivery_free(self, ready);
     one->assignment = 0;
     one->ready_bytes = 0;
+}
+
+/* What the broker knows of it was said of other records. */
+void kafka_receiver_begin_anew(kafka_receiver *receiver, kafka_partition *partition)
+{
+    drop_one(receiver, partition);
+    begin(receiver, partition);
+    partition->before = (kafka_progress){.offset = -1, .handed = -1};
+    partition->is_known = 1;
 }
 
 /* librdkafka remembers a pause beyond the assignment: a partition that comes back would be silent.

@@ -517,6 +517,21 @@ static void a_recreated_topic_is_noticed_by_its_age(void **state)
     RUN_GIVEN("ddd", inbox, &g, &work); /* its clock is ahead, but it was handled so */
 }
 
+/* A producer writes what it likes. */
+static void a_time_without_end_is_no_reason_to_refuse_copies(void **state)
+{
+    store_fixture *f = *state;
+    semel_inbox *inbox = open_positions(f, 0);
+    given_run g;
+    scripted_handler work = {0};
+    make_run(&g, PARTITION, 0, 2);
+    g.messages[0].time_ms = INT64_MAX;
+    g.messages[1].time_ms = INT64_MIN;
+    RUN_GIVEN("PP", inbox, &g, &work);
+    RUN_GIVEN("dd", inbox, &g, &work);
+    RUN_GIVEN("dd", open_positions(f, 0), &g, &work);
+}
+
 static void a_recreated_topic_is_noticed_by_its_content(void **state)
 {
     store_fixture *f = *state;
@@ -654,6 +669,7 @@ const store_test store_position_tests[] = {
     ONCE(of_several_owners_one_commits),
     ONCE(another_cluster_is_noticed),
     ONCE(a_recreated_topic_is_noticed_by_its_age),
+    ONCE(a_time_without_end_is_no_reason_to_refuse_copies),
     ONCE(a_recreated_topic_is_noticed_by_its_content),
     ONCE(a_gap_is_told),
     ONCE(without_a_position_nothing_is_received),

@@ -115,6 +115,30 @@ static void nothing_behind_a_failure_in_its_group_is_accepted(void **state)
         assert_int_equal(results[i], expected[i]);
 }
 
+/* Whichever topics the messages of a group go to. */
+static void nothing_behind_a_failure_in_another_topic_is_accepted(void **state)
+{
+    static const int codes[] = {TOO_LARGE, FORBIDDEN};
+    (void)state;
+    open_all_topics();
+    kafka_mock_do(&mock, "topic one 1");
+    kafka_mock_do(&mock, "topic other 1");
+    for (size_t i = 0; i < 3; i++) {
+        messages[i].topic = i == 1 ? "other" : "one";
+        messages[i].group = "g";
+    }
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        OK(publish(3, WAIT_MS));
+        kafka_mock_do(&mock, "error %d %d 1", PRODUCE, codes[i]);
+        (void)publish(3, WAIT_MS);
+        for (size_t j = 0; j < 3; j++)
+            assert_int_not_equal(results[j], SEMEL_PUBLISH_CONFIRMED);
+    }
+    OK(publish(3, WAIT_MS));
+    for (size_t j = 0; j < 3; j++)
+        assert_int_equal(results[j], SEMEL_PUBLISH_CONFIRMED);
+}
+
 /* --- what brokers refuse ---------------------------------------------------------------------- */
 
 /* A broker refuses a whole batch: nobody is blamed for another's message. */
@@ -216,6 +240,7 @@ int main(void)
         TEST(a_missing_topic_is_unroutable_and_is_not_made),
         TEST(a_topic_to_receive_from_must_be_there),
         TEST(nothing_behind_a_failure_in_its_group_is_accepted),
+        TEST(nothing_behind_a_failure_in_another_topic_is_accepted),
         TEST(after_a_refusal_each_message_is_tried_alone),
         TEST(what_is_not_allowed_is_declined),
         TEST(what_passes_by_itself_is_not_reported),

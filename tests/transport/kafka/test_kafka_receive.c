@@ -4,6 +4,7 @@
 #include "support/process/process.h"
 #include "support/servers/kafka/kafka_mock.h"
 
+#include <librdkafka/rdkafka.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -54,6 +55,18 @@ static void take_from(semel_transport *from, semel_delivery out[], size_t count)
         assert_true(process_now_ms() < until);
         OK(semel_transport_receive(from, out + have, count - have, &got, TURN_MS, &last_error));
     }
+}
+
+/* Errors that pass may come between. */
+static void take_from_again(semel_transport *from, semel_delivery out[], size_t count)
+{
+    int64_t until = process_now_ms() + WAIT_MS;
+    for (size_t have = 0, got; have < count && process_now_ms() < until; have += got) {
+        got = 0;
+        if (semel_transport_receive(from, out + have, count - have, &got, TURN_MS, &last_error))
+            assert_true(last_error.retryable);
+    }
+    assert_true(process_now_ms() < until);
 }
 
 static void settle_one(semel_transport *at, uint64_t tag, semel_verdict verdict)
@@ -174,13 +187,69 @@ static void deliveries_are_counted_across_processes_that_die(void **state)
     process_unshare(delivery, sizeof *delivery);
 }
 
-/* --- partitions that go to another ------------------------------------------------------------ */
+/* --- a log that goes back --------------------------------------------------------------------- */
+
+enum { FETCH = 1 }; /* a kind of request */
 
 static int is_revoked(semel_transport *at, uint64_t tag)
 {
     const semel_transport_driver *driver = semel_transport_driver_of(at);
     return driver->revoked(semel_transport_state(at, driver), tag);
 }
+
+/* It has lost records, or is another one: librdkafka begins anew, and offsets that have come before
+ * may be those of other records. */
+static void records_at_offsets_that_came_before_are_received(void **state)
+{
+    enum { ALL = 5, SETTLED = 2 };
+    semel_delivery out[ALL], again[ALL];
+    size_t got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, ALL);
+    for (size_t i = 0; i < SETTLED; i++)
+        settle_one(first, out[i].tag, SEMEL_VERDICT_ACK);
+    kafka_mock_do(&mock, "error %d %d 1", FETCH, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
+    semel_status status = SEMEL_OK;
+    while (!status && !got && process_now_ms() < until)
+        status = semel_transport_receive(first, again, 1, &got, TURN_MS, &last_error);
+    assert_true(got == 1 || status == SEMEL_EUNAVAILABLE);
+    take_from_again(first, again + got, ALL - got);
+    for (size_t i = 0; i < ALL; i++)
+        assert_int_equal(again[i].position, i);
+    for (size_t i = SETTLED; i < ALL; i++) {
+        assert_true(is_revoked(first, out[i].tag));
+        assert_false(is_revoked(first, again[i].tag));
+    }
+}
+
+/* What is known of the offsets behind the committed one was said of other records. */
+static void progress_is_forgotten_if_the_log_has_gone_back(void **state)
+{
+    enum { ALL = 10, PREFIX = 4 };
+    semel_delivery out[ALL];
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "");
+    first = open_transport(url);
+    publish_ids(first, ALL);
+    take_from(first, out, ALL);
+    for (size_t i = 0; i < ALL; i++)
+        if (i != PREFIX)
+            settle_one(first, out[i].tag, SEMEL_VERDICT_ACK);
+    semel_transport_close(first);
+    kafka_mock_do(&mock, "error %d %d 1", FETCH, RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
+    first = open_transport(url);
+    take_from_again(first, out, ALL);
+    for (size_t i = 0; i < ALL; i++) {
+        assert_int_equal(out[i].position, i);
+        assert_int_equal(out[i].message->delivery, 1);
+    }
+}
+
+/* --- partitions that go to another ------------------------------------------------------------ */
 
 /* The first member has all of them out; then a second one joins. Until each message was received by
  * the second, or is still the first one's. */
@@ -270,6 +339,8 @@ int main(void)
         TEST(no_more_is_fetched_than_the_bound_and_all_comes_in_the_end),
         TEST(what_is_unfinished_holds_its_partition_up_within_bounds),
         TEST(what_is_rejected_is_copied_and_then_done),
+        TEST(records_at_offsets_that_came_before_are_received),
+        TEST(progress_is_forgotten_if_the_log_has_gone_back),
         TEST(deliveries_are_counted_across_processes_that_die),
         TEST(a_partition_moves_to_a_new_member_eagerly),
         TEST(a_partition_moves_to_a_new_member_cooperatively),
