@@ -26,7 +26,8 @@ static rd_kafka_resp_err_t ask_for_topic(broker *b, const char *place)
 {
     const struct rd_kafka_metadata *answer = NULL;
     rd_kafka_topic_t *topic = rd_kafka_topic_new(b->producer, place, NULL);
-    must_kafka(rd_kafka_metadata(b->producer, 0, topic, &answer, PATIENCE_MS), "asking for a topic");
+    must_kafka(rd_kafka_metadata(b->producer, 0, topic, &answer, PATIENCE_MS),
+               "asking for a topic");
     rd_kafka_resp_err_t code = answer->topics[0].err;
     if (!code && answer->topics[0].partition_cnt != PARTITIONS)
         code = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
