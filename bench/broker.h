@@ -95,7 +95,7 @@ const char *place_url(char out[1024], const broker_case *b, const char *place, s
 /* --- servers.c -------------------------------------------------------------------------------- */
 
 int broker_is_off(const broker_kind *kind);
-int broker_is_given(const broker_kind *kind); /* by a URL */
+int broker_is_given(const broker_kind *kind);    /* by a URL */
 const char *broker_url(const broker_kind *kind); /* starts it the first time */
 
 /* --- sections --------------------------------------------------------------------------------- */

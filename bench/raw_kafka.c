@@ -106,17 +106,20 @@ static void publish(broker *b, const char *place, const semel_message *message)
     union {
         const void *from;
         void *to;
-    } body = {message->body.data};
+    } body = {message->body.data}; /* with F_COPY nothing is written there */
     rd_kafka_headers_t *headers = rd_kafka_headers_new(3);
     rd_kafka_header_add(headers, "ce_id", -1, message->id.data, (ssize_t)message->id.len);
     rd_kafka_header_add(headers, "ce_type", -1, message->type, -1);
     rd_kafka_header_add(headers, "ce_subject", -1, message->topic, -1);
-    must_kafka(rd_kafka_producev(b->producer, RD_KAFKA_V_TOPIC(place),
-                                 RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                                 RD_KAFKA_V_VALUE(body.to, message->body.len),
-                                 RD_KAFKA_V_TIMESTAMP(message->time_ms),
-                                 RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END),
-               "publishing");
+    const rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = place},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {body.to, message->body.len}},
+        {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = message->time_ms},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers}};
+    rd_kafka_error_t *error = rd_kafka_produceva(b->producer, parts, sizeof parts / sizeof *parts);
+    if (error)
+        die("kafka, publishing: %s", rd_kafka_error_string(error));
     b->outstanding++;
 }
 

@@ -30,10 +30,11 @@ static const setting usual_to_produce[] = {
     {"queue.buffering.max.ms", "1"},
     {"partitioner", "murmur2_random"}, /* as clients in Java have it */
 };
+/* What is queued is that of one partition. When it reaches the bound librdkafka looks again a
+ * second later, so a low one (in messages, for one) would bound the rate. */
 static const setting usual_to_consume[] = {
     {"message.max.bytes", MESSAGE_BYTES_MAX},
-    {"queued.min.messages", "1000"},
-    {"queued.max.messages.kbytes", "16384"},
+    {"queued.max.messages.kbytes", "4096"},
     {"fetch.error.backoff.ms", "100"},
 };
 
