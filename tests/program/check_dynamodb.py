@@ -170,7 +170,8 @@ def mistakes():
         os.environ["AWS_ACCESS_KEY_ID"] = "emulator"
         os.environ["AWS_SECRET_ACCESS_KEY"] = "s3cret-key"
         write("semel.yaml", CONFIG.format(store="dynamodb://me:s3cret@table", handler="exec: [cat]"))
-        out, err = semel("migrate", "up", status=1)
+        out, err = semel("migrate", "up", status=3)
+        expect_true("no user and no password" in err, f"says what is wrong: {err}")
         expect_true("s3cret" not in out + err, f"shows no password: {out}{err}")
     finally:
         place.close()
