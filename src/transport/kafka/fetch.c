@@ -162,7 +162,7 @@ static void accept_record(kafka_receiver *self, const kafka_polled *polled)
         kafka_receiver_note(self, record->err, "receiving", rd_kafka_message_errstr(record));
         return;
     }
-    if (!partition || !partition->assignment || partition->assignment > polled->assignments)
+    if (!partition || !partition->assignment || partition->came_by > polled->assignments)
         return;
     if (record->offset < partition->window.next)
         go_back(self, partition);

@@ -83,6 +83,7 @@ static int assign_one(kafka_receiver *self, int32_t id, const char *cluster)
     if (!one)
         return 0;
     begin(self, one);
+    one->came_by = one->assignment;
     one->origin = keep_origin(self, one->origin, cluster);
     one->is_known = one->is_paused = one->was_full = 0;
     return 1;

@@ -26,6 +26,7 @@ typedef struct kafka_partition {
     /* The number of the assignment by which it is ours; 0: it is not. A partition that comes back
      * has another one, so what was handed out before is not taken for what is now. */
     uint64_t assignment;
+    uint64_t came_by; /* the number that it had at the last rebalance */
     kafka_window window;
     size_t ready_bytes;    /* of what has come and was not handed out */
     int64_t handed;        /* behind the last position that was handed out; -1: none was */
