@@ -3,8 +3,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
-.PHONY: build release run demo test test-kafka test-sanitizers soak fuzz bench screenshots check format install clean
-.PHONY: help
+.PHONY: build release run demo test test-kafka test-newer-nats test-sanitizers soak fuzz bench screenshots check
+.PHONY: format install clean help
 
 build: release ## the library and the program, into build/release (this is the default)
 	@echo "libsemel and semel are in build/release; 'make help' says what else there is"
@@ -21,7 +21,11 @@ test: ## all tests, on all stores and brokers
 
 test-kafka: ## the Kafka transport on a real broker, which comes from Maven Central
 	@dev/setup test kafka
-	@dev/test --kafka debug
+	@dev/test --apart kafka debug
+
+test-newer-nats: ## the NATS transport on a newer server, with sync_interval: always; Go builds it
+	@dev/setup test newer-nats
+	@dev/test --apart newer-nats debug
 
 test-sanitizers: ## the tests again, under the address, undefined behaviour and thread sanitizers
 	@dev/setup test sanitizers

@@ -30,6 +30,12 @@ typedef void broker_publish(broker *b, const char *place, const semel_message *c
 typedef struct broker_kind {
     const char *name;   /* of the broker, in headings: "RabbitMQ" */
     const char *server; /* of dev/servers: "rabbitmq" */
+    /* 1: the server stands apart (dev/servers), so it is measured only if --broker or its own
+     * option asks for it. */
+    int is_apart;
+    /* 1: a consumer joins a group when it begins to receive, which takes long and is not what is
+     * measured. So one message goes through each consumer before the queues are filled. */
+    int has_groups;
 
     /* Kinds of queues, the most important one first, which alone is measured in brief runs; ends
      * with NULL. A broker with one kind has {"", NULL}. */
@@ -74,7 +80,9 @@ typedef struct broker_case {
     const char *url; /* of the server */
 } broker_case;
 
-void broker_choose(const char *server); /* of --broker; without one all of them are wanted */
+/* Of --broker. Without one all of them are wanted, but those that stand apart only if they were
+ * given. */
+void broker_choose(const char *server);
 
 /* Calls the function for each broker that is wanted, and for each kind of its queues or (`first`)
  * the first only; starts the server the first time. */
@@ -87,6 +95,7 @@ const char *place_url(char out[1024], const broker_case *b, const char *place, s
 /* --- servers.c -------------------------------------------------------------------------------- */
 
 int broker_is_off(const broker_kind *kind);
+int broker_is_given(const broker_kind *kind);    /* by a URL */
 const char *broker_url(const broker_kind *kind); /* starts it the first time */
 
 /* --- sections --------------------------------------------------------------------------------- */

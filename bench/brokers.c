@@ -12,6 +12,9 @@ extern const broker_kind redis_broker;
 #ifdef SEMEL_WITH_NATS
 extern const broker_kind nats_broker;
 #endif
+#ifdef SEMEL_WITH_KAFKA
+extern const broker_kind kafka_broker;
+#endif
 
 const broker_kind *const brokers[] = {
 #ifdef SEMEL_WITH_RABBITMQ
@@ -22,6 +25,9 @@ const broker_kind *const brokers[] = {
 #endif
 #ifdef SEMEL_WITH_NATS
     &nats_broker,
+#endif
+#ifdef SEMEL_WITH_KAFKA
+    &kafka_broker,
 #endif
     NULL};
 
@@ -39,7 +45,10 @@ void broker_choose(const char *server)
 
 static int is_wanted(size_t number)
 {
-    return (is_chosen[number] || !some_are_chosen) && !broker_is_off(brokers[number]);
+    const broker_kind *on = brokers[number];
+    if (broker_is_off(on))
+        return 0;
+    return some_are_chosen ? is_chosen[number] : !on->is_apart || broker_is_given(on);
 }
 
 void each_broker(int first, void (*measure)(const broker_case *b))

@@ -106,7 +106,8 @@ static void print_help(void)
         "  --mariadb URL   the same, with tables named bench_...\n"
         "  --rabbitmq URL  this broker, with exchanges and queues named bench_...; \"off\": none\n"
         "  --redis URL     this server, with keys that begin with {bench_...\n"
-        "                  Other brokers that are built in have such an option, too\n"
+        "                  Other brokers that are built in have such an option, too. Kafka is\n"
+        "                  measured only with --kafka URL, or --broker kafka, which starts it\n"
         "\n"
         "sections:");
     for (size_t i = 0; i < SECTIONS; i++)

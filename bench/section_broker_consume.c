@@ -179,22 +179,28 @@ static void consumer_end(consume_case *f)
     semel_transport_close(f->transport);
 }
 
-static void consume_by_semel(void *context, const message_set *set)
+static void consume_steps(consume_case *f, size_t count)
 {
     enum { WAIT_MS = 10000 };
-    consume_case *f = context;
     semel_error err;
     size_t settled = 0;
+    for (size_t done = 0; done < count; done += settled) {
+        must(semel_consumer_step(&settled, f->consumer, WAIT_MS, &err), &err);
+        if (!settled)
+            die("the consumer stopped with %zu messages left", count - done);
+    }
+}
+
+static void consume_by_semel(void *context, const message_set *set)
+{
+    consume_case *f = context;
+    semel_error err;
     atomic_store(&f->left, set->count);
     if (f->workers > 1) {
         must(semel_consumer_run(f->consumer, &err), &err);
         return;
     }
-    for (size_t done = 0; done < set->count; done += settled) {
-        must(semel_consumer_step(&settled, f->consumer, WAIT_MS, &err), &err);
-        if (!settled)
-            die("the consumer stopped with %zu messages left", set->count - done);
-    }
+    consume_steps(f, set->count);
     if (atomic_load(&f->left) != 0)
         die("%zu messages were acknowledged and not handled", atomic_load(&f->left));
 }
@@ -241,15 +247,41 @@ static void places_fill(consume_case *f, const message_set *set)
             on->publish_window(f->manager, places[i], set->pointers, set->count, OUTSTANDING);
 }
 
-static void round_begin(consume_case *f, const message_set *set)
+/* Until the message has come no group is complete. */
+static void groups_begin(consume_case *f, key_source *keys)
 {
-    places_fill(f, set);
+    message_set first = {0};
+    messages_make(&first, keys, 1);
+    messages_address(&first);
+    places_fill(f, &first);
+    for (size_t i = 0; i < CONTENDERS; i++)
+        if (has_queue(f, i) && i != SEMEL) {
+            (void)f->from->on->take(f->brokers[i], 1);
+            f->from->on->ack_together(f->brokers[i]);
+        }
+    consume_steps(f, 1);
+    messages_free(&first);
+}
+
+static void consumers_begin(consume_case *f)
+{
     for (size_t i = 0; i < CONTENDERS; i++)
         if (has_queue(f, i) && i != SEMEL) {
             f->brokers[i] = f->from->on->open(f->from->url);
             f->from->on->consume(f->brokers[i], places[i], f->prefetch);
         }
     consumer_begin(f);
+}
+
+static void round_begin(consume_case *f, const message_set *set, key_source *keys)
+{
+    if (!f->from->on->has_groups)
+        places_fill(f, set);
+    consumers_begin(f);
+    if (f->from->on->has_groups) {
+        groups_begin(f, keys);
+        places_fill(f, set);
+    }
 }
 
 /* What a quorum queue had not settled yet when its consumer left is in it again. */
@@ -281,7 +313,7 @@ static void rounds_run(comparison *d, consume_case *f, size_t messages)
         progress("consuming", round, d->rounds + 1);
         messages_make(&set, &keys, round ? messages : messages / WARM_UP);
         messages_address(&set);
-        round_begin(f, &set);
+        round_begin(f, &set, &keys);
         comparison_round(d, round, contenders, &set, set.count);
         round_end(f);
         comparison_settle(d, round);

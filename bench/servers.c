@@ -132,8 +132,8 @@ static void start_server(struct wanted *w)
     int status = run_script(arguments);
     stop_if_asked();
     if (status != 0)
-        die("%s cannot start %s; dev/setup servers installs it, --%s names another", script, name,
-            name);
+        die("%s cannot start %s; dev/setup servers (or kafka) installs it, --%s names another",
+            script, name, name);
     read_state(w);
 }
 
@@ -165,6 +165,11 @@ void each_server(void (*measure)(const server *on, const char *url))
 int broker_is_off(const broker_kind *kind)
 {
     return is_off(wanted_of(kind->server));
+}
+
+int broker_is_given(const broker_kind *kind)
+{
+    return wanted_of(kind->server)->given != NULL && !broker_is_off(kind);
 }
 
 const char *broker_url(const broker_kind *kind)

@@ -38,13 +38,20 @@ endforeach()
 set(store_servers ${servers}) # with SQL
 list(REMOVE_ITEM store_servers rabbitmq nats redis dynamodb)
 
-# A server that stands apart (dev/setup installs it by its name only) has a fixture and a file of its own. The label of
-# its tests is what `make test` leaves out.
+# What stands apart needs more than Debian's packages. Each has a target of its own, `make test-NAME`, and `make test`
+# leaves out the tests with its label, apart/NAME. It has a fixture and a file of its own; apart_server_NAME is what
+# dev/servers starts for it, and apart_environment_NAME is set there and in its tests.
 set(apart "")
 if(SEMEL_WITH_KAFKA)
   list(APPEND apart kafka)
 endif()
-set(apart_label_kafka transport/kafka/real)
+set(apart_server_kafka kafka)
+set(apart_environment_kafka "")
+if(SEMEL_WITH_NATS AND NOT SEMEL_SANITIZE) # the tests that Debian's server has under the sanitizers, too
+  list(APPEND apart newer-nats)
+endif()
+set(apart_server_newer-nats nats)
+set(apart_environment_newer-nats SEMEL_NATS_SERVER=newer "SEMEL_NATS_JETSTREAM=sync_interval: always")
 
 file(GLOB_RECURSE support_sources CONFIGURE_DEPENDS tests/support/*.c)
 if(NOT store_servers)
@@ -85,11 +92,15 @@ endif()
 
 foreach(name IN LISTS apart)
   set(apart_state_${name} ${PROJECT_BINARY_DIR}/${name}.env)
-  add_test(NAME ${name}_start COMMAND ${PROJECT_SOURCE_DIR}/dev/servers start --watch ${apart_state_${name}} ${name})
+  add_test(NAME ${name}_start COMMAND ${PROJECT_SOURCE_DIR}/dev/servers start --watch ${apart_state_${name}}
+                                      ${apart_server_${name}})
   add_test(NAME ${name}_stop COMMAND ${PROJECT_SOURCE_DIR}/dev/servers stop ${apart_state_${name}})
   set_tests_properties(${name}_start PROPERTIES FIXTURES_SETUP ${name})
   set_tests_properties(${name}_stop PROPERTIES FIXTURES_CLEANUP ${name})
-  set_tests_properties(${name}_start ${name}_stop PROPERTIES TIMEOUT 600 LABELS ${apart_label_${name}})
+  set_tests_properties(${name}_start PROPERTIES TIMEOUT 1800) # it may be built, or brought from afar
+  set_tests_properties(${name}_stop PROPERTIES TIMEOUT 120)
+  set_tests_properties(${name}_start ${name}_stop PROPERTIES LABELS apart/${name}
+                                                             ENVIRONMENT "${apart_environment_${name}}")
 endforeach()
 
 # A test of the directory that calls this. What is not below tests/ has no label.
@@ -100,6 +111,14 @@ function(semel_add_test NAME)
   if(NOT label MATCHES "^\\.\\.")
     set_tests_properties(${NAME} PROPERTIES LABELS "${label}")
   endif()
+endfunction()
+
+# A test that needs what stands apart, and is left out of `make test`.
+function(semel_set_apart NAME APART)
+  set_tests_properties(${NAME} PROPERTIES FIXTURES_REQUIRED ${APART})
+  set_property(TEST ${NAME} APPEND PROPERTY LABELS apart/${APART})
+  set_property(TEST ${NAME} APPEND PROPERTY ENVIRONMENT SEMEL_TEST_SERVERS=${apart_state_${APART}}
+                                                        ${apart_environment_${APART}})
 endfunction()
 
 # They count as two tests. CTest passes over such a test as long as only one place is free, so it would wait for the
@@ -130,9 +149,11 @@ endfunction()
 #                       [FIRST name...]             the long ones, so that a parallel run does not end with them
 #                       [ONE_EACH name...]          an entry of CTest for each of the servers: name_server
 #                       [WIDE name...]              with so many threads that one counts as two tests
+#                       [ALSO name]                 all of them once more, on what stands apart: test_NAME_on_name
 #                       [LINK library...])          they need this, too
 function(semel_add_directory)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "" "SERVERS;NOT_UNDER_THREAD;NOT_UNDER_ADDRESS;FIRST;ONE_EACH;WIDE;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "ALSO"
+                        "SERVERS;NOT_UNDER_THREAD;NOT_UNDER_ADDRESS;FIRST;ONE_EACH;WIDE;LINK")
   file(GLOB names CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} test_*.c)
   list(TRANSFORM names REPLACE "\\.c$" "")
   foreach(name IN LISTS ARG_NOT_UNDER_THREAD ARG_NOT_UNDER_ADDRESS ARG_FIRST ARG_ONE_EACH ARG_WIDE
@@ -175,10 +196,14 @@ function(semel_add_directory)
       semel_wide(${entries})
     endif()
     if(ARG_SERVERS IN_LIST apart) # alone: no test needs it and another one
-      set_tests_properties(${entries} PROPERTIES FIXTURES_REQUIRED ${ARG_SERVERS})
-      set_property(TEST ${entries} APPEND PROPERTY ENVIRONMENT SEMEL_TEST_SERVERS=${apart_state_${ARG_SERVERS}})
+      semel_set_apart(${entries} ${ARG_SERVERS})
     elseif(ARG_SERVERS)
       set_tests_properties(${entries} PROPERTIES FIXTURES_REQUIRED servers)
+    endif()
+    if(ARG_ALSO IN_LIST apart)
+      semel_add_test(${name}_on_${ARG_ALSO} ${name})
+      set_tests_properties(${name}_on_${ARG_ALSO} PROPERTIES LABELS "")
+      semel_set_apart(${name}_on_${ARG_ALSO} ${ARG_ALSO})
     endif()
   endforeach()
 endfunction()

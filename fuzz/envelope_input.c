@@ -2,29 +2,13 @@
  * none. */
 #include "envelope_input.h"
 
-#include "property.h"
+#include "pieces.h"
 
 #define PROPERTY(property) offsetof(amqp_basic_properties_t, property)
-
-typedef struct piece {
-    char *at;
-    size_t len;
-} piece;
 
 static amqp_bytes_t as_bytes(piece p)
 {
     return (amqp_bytes_t){p.len, p.at};
-}
-
-/* Up to `end`, behind which `from` then begins; all of it if there is no such character. */
-static piece take_until(piece *from, char end)
-{
-    char *found = from->len ? memchr(from->at, end, from->len) : NULL;
-    piece taken = {from->at, found ? (size_t)(found - from->at) : from->len};
-    size_t used = taken.len + (found != NULL);
-    taken.at[taken.len] = 0; /* behind the input there is room for it */
-    *from = (piece){from->at + used, from->len - used};
-    return taken;
 }
 
 /* --- properties ------------------------------------------------------------------------------- */
@@ -172,20 +156,14 @@ static void read_header(envelope_input *out, char kind, piece name, piece value)
 void envelope_input_read(envelope_input *out, const void *data, size_t size)
 {
     memset(out, 0, sizeof *out);
-    out->text = malloc(size + 2);
-    HOLDS(out->text);
-    if (size)
-        memcpy(out->text, data, size);
-    memset(out->text + size, 0, 2);
+    piece rest = pieces_of(data, size), name, value;
+    out->text = rest.at;
     out->routing_key = (amqp_bytes_t){0, out->text};
-    piece rest = {out->text, size};
-    for (piece line; rest.len && (line = take_until(&rest, '\n')).len;) {
-        piece name = take_until(&line, '=');
+    while (take_line(&name, &value, &rest))
         if (name.len > 1 && name.at[1] == ':')
-            read_header(out, name.at[0], (piece){name.at + 2, name.len - 2}, line);
+            read_header(out, name.at[0], (piece){name.at + 2, name.len - 2}, value);
         else
-            read_property(out, name.at, line);
-    }
+            read_property(out, name.at, value);
     out->body = (semel_bytes){rest.at, rest.len};
 }
 

@@ -11,11 +11,10 @@
  *    message. The same in the CloudEvents envelope. Left out are headers that have the name of one
  *    of ours. Not so for what would mean something else the second time: an event's attributes
  *    within an event's attributes, and an event in an event. */
-#include "base/message.h"
 #include "base/text.h"
 #include "envelope_input.h"
-#include "property.h"
 #include "transport/rabbitmq/envelope_fields.h"
+#include "trip.h"
 
 #include <math.h>
 #include <strings.h>
@@ -23,16 +22,6 @@
 enum { POOL_PAGE = 4096, WIRE_MAX = 4 << 20 };
 
 /* --- what was read ---------------------------------------------------------------------------- */
-
-static int begins_with(const char *text, const char *prefix)
-{
-    return text && strncasecmp(text, prefix, strlen(prefix)) == 0;
-}
-
-static int is_structured(const char *content_type)
-{
-    return begins_with(content_type, "application/cloudevents+json");
-}
 
 /* An event has a time of its own, and headers that are none. */
 static int speaks_of_events(const uint8_t *data, size_t size)
@@ -46,10 +35,7 @@ static int speaks_of_events(const uint8_t *data, size_t size)
 
 static void check_message(const semel_message *message, const envelope_input *input)
 {
-    semel_message without_body = *message;
-    semel_error err = {0};
-    without_body.body = (semel_bytes){NULL, 0};
-    HOLDS_FOR(err.text, message_check(&without_body, &err) == SEMEL_OK);
+    check_limits(message);
     HOLDS(message->delivery >= (input->redelivered ? 2 : 1));
     HOLDS(message->delivery <= RABBIT_DELIVERY_MAX && !message->delay_ms);
 }
@@ -141,44 +127,6 @@ static int is_sent(const semel_message *message, const char *name)
     return strcmp(rabbit_time_header, name) != 0 || is_whole_second(message->time_ms);
 }
 
-static void check_headers(const semel_message *first, const semel_message *back)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < first->header_count; i++) {
-        const semel_header *header = &first->headers[i];
-        if (!is_sent(first, header->name))
-            continue;
-        HOLDS_FOR(header->name, at < back->header_count);
-        HOLDS_FOR(header->name, strcmp(header->name, back->headers[at].name) == 0);
-        HOLDS_FOR(header->name, same_bytes(header->value, back->headers[at].value));
-        at++;
-    }
-    HOLDS(at == back->header_count);
-}
-
-static void check_same(const semel_message *first, const semel_message *back)
-{
-    HOLDS(same_bytes(first->id, back->id));
-    HOLDS(same_bytes(first->correlation_id, back->correlation_id));
-    HOLDS(same_text(first->source, back->source));
-    HOLDS(same_text(first->type, back->type));
-    HOLDS(same_text(first->topic, back->topic));
-    HOLDS(same_text(first->group, back->group));
-    HOLDS(same_text(first->content_type, back->content_type));
-    HOLDS(first->time_ms == back->time_ms);
-    HOLDS(same_bytes(first->body, back->body));
-    check_headers(first, back);
-}
-
-static int means_something_else(const semel_message *message)
-{
-    for (size_t i = 0; i < message->header_count; i++) {
-        if (begins_with(message->headers[i].name, "cloudevents"))
-            return 1;
-    }
-    return is_structured(message->content_type);
-}
-
 /* In memory that ends where the encoded properties end. */
 static amqp_bytes_t encode(const amqp_basic_properties_t *properties)
 {
@@ -231,7 +179,7 @@ static void check_arrival(const semel_message *message, const arrival *a)
         .properties = a->properties, .routing_key = routing_key, .body = message->body};
     const semel_message *back = rabbit_envelope_read(&arena, &parcel);
     HOLDS(back && back->delivery == 1);
-    check_same(message, back);
+    check_same(message, back, is_sent);
     free(routing_key.bytes);
     arena_free(&arena);
 }
@@ -285,7 +233,7 @@ static void check_delivery(const envelope_input *input, const arrival *a, int pl
         check_time(message, a->properties);
         check_numbers(message, &a->properties->headers);
     }
-    if (!means_something_else(message)) {
+    if (!is_event_in_body(message) && !has_header_of(message, "cloudevents")) {
         check_trip(message, 0);
         check_trip(message, 1);
     }

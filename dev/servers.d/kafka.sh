@@ -2,7 +2,9 @@
 # dev/servers.d/kafka.sh: Apache Kafka (KRaft: one process that is broker and controller), for dev/servers. Maven brings
 # it from Maven Central as dev/servers.d/kafka/pom.xml says, once, into build/kafka; each file must be the one that
 # jars.sha256 names. Only `make test-kafka` needs it. SEMEL_KAFKA_JARS is the directory of another version, and
-# SEMEL_KAFKA_CONFIG has more lines of configuration. The state file has KAFKA_BOOTSTRAP as well.
+# SEMEL_KAFKA_CONFIG has more lines of configuration. The state file has KAFKA_BOOTSTRAP as well, and KAFKA_SASL_PORT of
+# a listener with TLS and passwords, with _CA: the users are "plain" (PLAIN) and "scram" (SCRAM-SHA-512), and
+# the password of each is its name with "-secret" behind it. Its certificate is for "localhost".
 KAFKA_PLACE=$(cd "$(dirname "$0")/.." && pwd)/build/kafka
 KAFKA_LOCK=$(cd "$(dirname "$0")" && pwd)/servers.d/kafka
 KAFKA_OPTIONS="-Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
@@ -13,6 +15,7 @@ need_kafka() {
     need default-jre-headless commands java
     need maven commands mvn
     need kcat commands kcat # the client of the tests that is not ours
+    need openssl commands openssl # the certificates of its listener with TLS
 }
 
 user_kafka() { id -un; }
@@ -45,17 +48,35 @@ install_kafka() {
     ) 9>"$KAFKA_PLACE/.lock" >>"$home/log" 2>&1
 }
 
+kafka_certificates() { # the server's: one file with its key
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+        -subj "/CN=semel test CA" -keyout "$home/ca.key" -out "$home/ca.pem" &&
+        openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=localhost" \
+            -keyout "$home/server.key" -out "$home/server.csr" &&
+        echo "subjectAltName=DNS:localhost" >"$home/server.extension" &&
+        openssl x509 -req -days 2 -in "$home/server.csr" -CA "$home/ca.pem" -CAkey "$home/ca.key" -CAcreateserial \
+            -extfile "$home/server.extension" -out "$home/server.pem" &&
+        cat "$home/server.key" "$home/server.pem" >"$home/server.both"
+}
+
 # Few partitions of its own topics, each of which is several files; short sessions, so that tests see a consumer expire.
 # A killed broker is back when its old session with the controller is over.
 init_kafka() {
     command -v java >/dev/null || die "java is not installed; dev/setup kafka does that"
     install_kafka || return 1
+    kafka_certificates >>"$home/log" 2>&1 </dev/null || return 1
+    security=org.apache.kafka.common.security
     cat >"$home/common.properties" <<END
 process.roles=broker,controller
 node.id=1
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_SSL
+listener.name.login.ssl.keystore.type=PEM
+listener.name.login.ssl.keystore.location=$home/server.both
+listener.name.login.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.login.plain.sasl.jaas.config=$security.plain.PlainLoginModule required user_plain="plain-secret";
+listener.name.login.scram-sha-512.sasl.jaas.config=$security.scram.ScramLoginModule required;
 log.dirs=$home/data
 num.network.threads=2
 num.io.threads=4
@@ -84,10 +105,11 @@ END
 
 port_kafka() {
     controller_port=$(random_port)
+    sasl_port=$(random_port)
     {
         cat "$home/common.properties"
-        echo "listeners=PLAINTEXT://127.0.0.1:$1,CONTROLLER://127.0.0.1:$controller_port"
-        echo "advertised.listeners=PLAINTEXT://127.0.0.1:$1"
+        echo "listeners=PLAINTEXT://127.0.0.1:$1,LOGIN://127.0.0.1:$sasl_port,CONTROLLER://127.0.0.1:$controller_port"
+        echo "advertised.listeners=PLAINTEXT://127.0.0.1:$1,LOGIN://localhost:$sasl_port"
         echo "controller.quorum.voters=1@127.0.0.1:$controller_port"
     } >"$home/server.properties"
 }
@@ -101,7 +123,8 @@ become_java() { # become_java CLASS ARGUMENT…
 format_kafka() {
     [ ! -e "$home/data/meta.properties" ] || return 0
     id=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
-    (become_java kafka.tools.StorageTool format --cluster-id "$id" --config "$home/server.properties")
+    (become_java kafka.tools.StorageTool format --cluster-id "$id" --config "$home/server.properties" \
+        --add-scram 'SCRAM-SHA-512=[name=scram,password=scram-secret]')
 }
 
 # It says so when it accepts connections, after it has read what it had stored. On a busy machine that takes long.
@@ -141,6 +164,8 @@ KAFKA_URL=kafka://127.0.0.1:$1
 KAFKA_BOOTSTRAP=127.0.0.1:$1
 KAFKA_HOST=127.0.0.1
 KAFKA_PORT=$1
+KAFKA_SASL_PORT=$sasl_port
+KAFKA_CA=$home/ca.pem
 KAFKA_DIR=$home
 KAFKA_PID_FILE=$home/launched
 END

@@ -1,10 +1,14 @@
 # shellcheck shell=sh disable=SC2154 # dev/servers sets home and disk
-# dev/servers.d/nats.sh: NATS with JetStream, for dev/servers. SEMEL_NATS_SERVER is another program, such as a newer
-# nats-server, and SEMEL_NATS_JETSTREAM has more lines for its block jetstream, such as "sync_interval: always". There
-# are two servers that have nothing in common, because a port has TLS or not: the state file has NATS_TLS_PORT as well,
-# with _CA, _CERTIFICATE and _KEY of a client. The user "semel" may do everything; "limited" may publish to free.> only.
-# Each has its name as its password.
+# dev/servers.d/nats.sh: NATS with JetStream, for dev/servers. SEMEL_NATS_SERVER is another program than Debian's, or
+# "newer": the one of NATS_NEWER below. Go builds that, once, into build/nats; the sums of its sources must be those of
+# Go's checksum database. SEMEL_NATS_JETSTREAM has more lines for the block jetstream, such as "sync_interval: always",
+# which Debian's server does not know. There are two servers that have nothing in common, because a port has TLS or not:
+# the state file has NATS_TLS_PORT as well, with _CA, _CERTIFICATE and _KEY of a client. The user "semel" may do
+# everything; "limited" may publish to free.> only. Each has its name as its password.
+NATS_NEWER=v2.10.29
+NATS_PLACE=$(cd "$(dirname "$0")/.." && pwd)/build/nats
 NATS_SERVER=${SEMEL_NATS_SERVER:-nats-server}
+[ "$NATS_SERVER" != newer ] || NATS_SERVER=$NATS_PLACE/$NATS_NEWER/nats-server
 
 need_nats() {
     need nats-server commands nats-server
@@ -28,7 +32,37 @@ nats_certificates() {
     nats_certificate client semel "extendedKeyUsage=clientAuth"
 }
 
+# What Go brings and leaves besides is thrown away.
+build_nats() {
+    GOPATH=$NATS_PLACE/go GOCACHE=$NATS_PLACE/go/cache GOBIN=$NATS_PLACE/$NATS_NEWER GOFLAGS=-modcacherw \
+        GOSUMDB=sum.golang.org GONOSUMDB='' GOPRIVATE='' CGO_ENABLED=0 \
+        go install -p 2 "github.com/nats-io/nats-server/v2@$NATS_NEWER"
+    built=$?
+    rm -rf "$NATS_PLACE/go"
+    return $built
+}
+
+# One instance builds, others wait for it.
+install_nats() {
+    [ "${SEMEL_NATS_SERVER:-}" = newer ] && [ ! -x "$NATS_SERVER" ] || return 0
+    mkdir -p "$NATS_PLACE"
+    (
+        flock 9
+        [ ! -x "$NATS_SERVER" ] || exit 0
+        command -v go >/dev/null || die "Go is not installed; dev/setup newer-nats does that"
+        build_nats || die "nats-server $NATS_NEWER could not be built: it takes Go 1.23 and the module proxy"
+    ) 9>"$NATS_PLACE/.lock" >>"$home/log" 2>&1
+}
+
+# The server's user need not be able to look into the tree: what was built there is copied.
+bring_nats() {
+    install_nats || return 1
+    [ "${SEMEL_NATS_SERVER:-}" = newer ] || return 0
+    install -m 755 "$NATS_SERVER" "$home/nats-server"
+}
+
 init_nats() {
+    bring_nats || return 1
     command -v "$NATS_SERVER" >/dev/null || die "NATS is not installed; dev/setup servers does that"
     nats_certificates >>"$home/log" 2>&1 </dev/null || return 1
     mkdir "$home/data" "$home/data-tls"
@@ -78,6 +112,7 @@ nats_answers_or_died() { # nats_answers_or_died LOG PID STARTED
 
 launch_nats_server() { # launch_nats_server CONFIG LOG LAUNCHED
     started=$(starts_nats "$home/$2")
+    [ ! -x "$home/nats-server" ] || NATS_SERVER=$home/nats-server
     (become "$(user_nats)" setsid "$NATS_SERVER" -c "$home/$1" </dev/null >>"$home/$2" 2>&1) &
     launched=$!
     echo "$launched" >"$home/$3"

@@ -1,12 +1,10 @@
 /* A store of your own: inboxes in claim mode, in one file, for a program that has no database.
  *
  * The file is an array of markers, which are in memory, too. One unit is open at a time, and
- * changes one marker, which commit writes to its place: a process that is killed has changed all or
- * nothing. (A power failure may tear it.)
+ * changes one marker, which commit writes to its place: a killed process changed all or nothing.
  *
  * What is optional is left out: transaction mode, outboxes, dead letters, results, savepoints, SQL.
- * semel refuses to open what needs them, handles a batch message by message, and leaves what fails
- * too often to the broker. */
+ * semel refuses what needs them, and leaves what fails too often to the broker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -127,8 +125,7 @@ static int is_held(const filestore *s, const marker *at)
     return at->token && now_ms(s) < at->lease_until_ms;
 }
 
-/* The marker of the key; else a place that is free, emptied; else NULL. What has expired is
- * free. */
+/* The marker of the key; else a free place (or one that expired), emptied; else NULL. */
 static marker *find(filestore *s, const semel_mark *mark)
 {
     marker *room = NULL;

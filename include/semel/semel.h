@@ -15,8 +15,9 @@
  *    threads only where the documentation says so: the workers of semel_consumer_run() and, where
  *    the transport takes deliveries back after a time, one that keeps them, all of which have ended
  *    when it returns; one for each loop of a pipeline, which have ended when semel_pipeline_wait()
- *    returns; and one thread that keeps the connections to RabbitMQ alive. These threads receive no
- *    signals.
+ *    returns; one thread that keeps the connections to RabbitMQ alive; one for a group of Kafka,
+ *    beside those of the clients of Kafka and NATS; and one that renews what open units hold in
+ *    Redis or DynamoDB. These threads receive no signals.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef SEMEL_SEMEL_H

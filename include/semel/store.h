@@ -79,6 +79,10 @@ typedef struct semel_store_options {
 SEMEL_API semel_status semel_store_open(semel_store **out, const char *url,
                                         const semel_store_options *options, semel_error *err);
 
+/* What semel_store_open() would say of the URL before it looks for a file or contacts a server: for
+ * configurations, to be checked elsewhere. SEMEL_EUNSUPPORTED: the store was not built in. */
+SEMEL_API semel_status semel_store_check_url(const char *url, semel_error *err);
+
 /* The caller must have closed every inbox, outbox and unit of the store before. NULL is a no-op. */
 SEMEL_API void semel_store_close(semel_store *store);
 

@@ -52,6 +52,12 @@ SEMEL_API semel_status semel_transport_open(semel_transport **out, const char *u
                                             semel_error *err);
 SEMEL_API void semel_transport_close(semel_transport *transport);
 
+/* What semel_transport_open() would say of the URL before it contacts a broker: for configurations,
+ * to be checked where there is none. With `receives` not 0 the URL must also name what to receive
+ * from (SEMEL_EMISUSE). SEMEL_EUNSUPPORTED: the transport was not built in. SEMEL_OK does not mean
+ * that the URL can be opened. */
+SEMEL_API semel_status semel_transport_check_url(const char *url, int receives, semel_error *err);
+
 /* The broker's answer for one message. */
 typedef enum semel_publish_result {
     SEMEL_PUBLISH_UNKNOWN = 0, /* not tried, or no answer: the broker may or may not have it */

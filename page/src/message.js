@@ -57,10 +57,11 @@ const traceOf = message => {
 
 const Side = ({ data }) => {
   const { message, verdict: v = {} } = data, trace = traceOf(message), first = message || {};
+  const type = first.type || data.type, source = first.source || data.source;
   const deliveries = 1 + (v.copies || 0);
   const facts = [['State', html`<${State} of=${v.state === 'unknown' ? 'none' : v.state || data.state} />`],
     first.id && ['Id', html`${show(first.id)}<${Copy} text=${first.id} label="Copy the id" />`, true],
-    first.type && ['Type', show(first.type)], first.source && ['Source', show(first.source)],
+    type && ['Type', show(type)], source && ['Source', show(source)],
     first.topic && first.topic !== first.type && ['Topic', show(first.topic), true],
     first.group && ['Group', html`<${Mono}>${keyText(first.group)}<//>`],
     first.time && ['Sent', html`<${At} t=${first.time} />, <${Ago} t=${first.time} />`],
@@ -73,6 +74,8 @@ const Side = ({ data }) => {
     ${message && message.body && html`<${Body} body=${message.body} contentType=${message.content_type} />`}
     ${!message && html`<${Panel} title="Body"><p class="dim">${data.history === false
       ? html`Bodies are not kept: <code>history</code> is off.`
+      : data.keeps_messages === false ? 'Headers and body of a proxied request are not kept: they may have secrets ' +
+        'of its caller. Its checksum is, to know a copy from other content under the same key.'
         : 'The history does not have this message any more.'}</p><//>`}
     ${message && message.headers && message.headers.length > 0 && html`<${Panel} title="Headers"
       note=${message.headers.length} flush><table class="kv" aria-label="Headers"><tbody>${message.headers.map(([n,

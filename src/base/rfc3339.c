@@ -128,6 +128,8 @@ static int64_t offset_minutes(reader *r)
 
 int rfc3339_parse(int64_t *out_ms, const char *text, size_t len)
 {
+    if (!len)
+        return 0;
     reader r = {text, text + len, 0};
     int64_t days = date(&r);
     if (!take(&r, 't'))

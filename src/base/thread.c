@@ -1,4 +1,4 @@
-/* The only place that starts a thread. */
+/* Starts a thread of the library, with the stack that all of them have and without signals. */
 #include "base/thread.h"
 
 #include <errno.h>

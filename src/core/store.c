@@ -114,6 +114,13 @@ semel_status semel_store_open(semel_store **out, const char *url,
     return status ? status : semel_store_open_driver(out, driver, url, options, err);
 }
 
+semel_status semel_store_check_url(const char *url, semel_error *err)
+{
+    const semel_store_driver *driver;
+    semel_status status = store_driver_find(&driver, url, err);
+    return status || !driver->check_url ? status : driver->check_url(url, err);
+}
+
 void *semel_store_state(const semel_store *store, const semel_store_driver *driver)
 {
     return store->driver == driver ? store->state : NULL;

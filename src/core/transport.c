@@ -64,6 +64,13 @@ semel_status semel_transport_open(semel_transport **out, const char *url,
     return status ? status : semel_transport_open_driver(out, driver, url, options, err);
 }
 
+semel_status semel_transport_check_url(const char *url, int receives, semel_error *err)
+{
+    const semel_transport_driver *driver;
+    semel_status status = transport_driver_find(&driver, url, err);
+    return status || !driver->check_url ? status : driver->check_url(url, receives, err);
+}
+
 int transport_is_ours(const semel_transport *transport)
 {
     return transport->pid == getpid();

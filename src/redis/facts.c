@@ -1,6 +1,7 @@
 /* What the server keeps, and for how long.
  *
- *     appendfsync always, or sync=yes of the URL   POWER
+ *     appendfsync always, or sync=yes of the URL   POWER; always with no-appendfsync-on-rewrite
+ *                                                  syncs nothing during a rewrite: PROCESS
  *     AOF with everysec or no                      PROCESS: written before the answer, not synced;
  *                                                  but with everysec, while a sync of a slow disk
  *                                                  is under way, Redis answers up to two seconds
@@ -56,12 +57,25 @@ static void read_info(redis_facts *out, const redisReply *reply)
     (void)info_line(out->role, reply->str, "role");
 }
 
-/* An array of name and value; an error where CONFIG is hidden. */
+/* An array of names and values; an error where CONFIG is hidden. */
 static void read_config(redis_facts *out, const redisReply *reply)
 {
-    if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-        reply->element[1]->type == REDIS_REPLY_STRING)
-        (void)snprintf(out->fsync, sizeof out->fsync, "%s", reply->element[1]->str);
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+        if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING)
+            continue;
+        if (strcmp(name->str, "appendfsync") == 0)
+            (void)snprintf(out->fsync, sizeof out->fsync, "%s", value->str);
+        else if (strcmp(name->str, "no-appendfsync-on-rewrite") == 0)
+            out->pauses = strcmp(value->str, "no") != 0;
+    }
+}
+
+void redis_facts_read(redis_facts *out, const redisReply *info, const redisReply *config)
+{
+    memset(out, 0, sizeof *out);
+    read_info(out, info);
+    read_config(out, config);
 }
 
 /* While it reads its append-only file the server says that it has none. */
@@ -74,13 +88,12 @@ semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error
 {
     redis_request r = {.doing = "asking the server about itself"};
     redis_answer answer;
-    memset(out, 0, sizeof *out);
     redis_begin(&r, 1);
     redis_word_z(&r, "INFO");
     redis_begin(&r, 3);
     redis_word_z(&r, "CONFIG");
     redis_word_z(&r, "GET");
-    redis_word_z(&r, "appendfsync");
+    redis_word_z(&r, "*appendfsync*");
     semel_status status = redis_exchange(client, &r, &answer, err);
     if (status)
         return status;
@@ -89,8 +102,7 @@ semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error
     else if (is_loading(answer.replies[0]))
         status = semel_fail(err, SEMEL_EUNAVAILABLE,
                             "redis: the server has just been started, and is loading its data");
-    read_info(out, answer.replies[0]);
-    read_config(out, answer.replies[1]);
+    redis_facts_read(out, answer.replies[0], answer.replies[1]);
     redis_answer_free(&answer);
     return status;
 }
@@ -117,8 +129,8 @@ semel_durability redis_facts_grade(const redis_facts *f, const redis_address *at
         return SEMEL_DURABLE_NOT;
     if ((f->replicas || f->cluster) && !at->replicas)
         return SEMEL_DURABLE_PROCESS;
-    return at->sync || strcmp(f->fsync, "always") == 0 ? SEMEL_DURABLE_POWER
-                                                       : SEMEL_DURABLE_PROCESS;
+    return at->sync || (strcmp(f->fsync, "always") == 0 && !f->pauses) ? SEMEL_DURABLE_POWER
+                                                                       : SEMEL_DURABLE_PROCESS;
 }
 
 int redis_facts_loss(char out[REDIS_LOSS_ROOM], const redis_facts *f, const redis_client *client)

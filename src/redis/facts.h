@@ -12,11 +12,15 @@ typedef struct redis_facts {
     int valkey;
     int aof;                       /* 0: off, 1: on, -1: not known */
     char fsync[REDIS_VALUE_ROOM];  /* "" if CONFIG is hidden */
+    int pauses;                    /* it syncs nothing while it writes its file anew */
     char policy[REDIS_VALUE_ROOM]; /* "" if not known */
     int replicas;
     int cluster;
     char role[REDIS_VALUE_ROOM];
 } redis_facts;
+
+/* Of the answers to INFO and to CONFIG GET appendfsync, whatever they are. */
+void redis_facts_read(redis_facts *out, const redisReply *info, const redisReply *config);
 
 semel_status redis_facts_ask(redis_facts *out, redis_client *client, semel_error *err);
 

@@ -89,6 +89,36 @@ const truth = async () => {
   quiet(page, 'truth');
 };
 
+/* Copies that the gateway answers by itself are copies on each screen, and a caller's request is on none. */
+const gateway = async () => {
+  const before = (await shop.get('overview')).totals.suppressed;
+  for (let i = 0; i < 6; i++) {
+    const answer = await shop.ask('order-1', '{"card": "4111 1111"}');
+    check(answer.headers.get('idempotent-replayed') === (i ? 'true' : null), `request ${i} is ${i ? 'a copy'
+      : 'the first'}`);
+  }
+  check((await shop.ask('order-1', '{"card": "other"}')).status === 422, 'other content is refused');
+  check(shop.effects === 1, 'one effect');
+  await go(page, '/gateway', 'text=keys of charges');
+  await until(async () => await page.locator('tbody tr', { hasText: 'charges' }).locator('.t-dup').first().innerText()
+    === '5', 'five were replayed');
+  await page.locator('a >> text=keys of charges').click();
+  const [row] = await until(async () => { const { rows } = await shop.get('inboxes/gateway.charges');
+    return rows.length && rows; }, 'its key');
+  await go(page, `/inboxes/gateway.charges/k/${encodeURIComponent(row.key.text)}`, '.verdict');
+  await has('Completed once');
+  await has('5 copies arrived later and did not run.');
+  await until(async () => await page.locator('.tl.tone-dup').count() === 5, 'five copies in the timeline');
+  check(await page.locator('.tl.tone-fail').count() === 1, 'and the one that was refused');
+  await has('Headers and body of a proxied request are not kept');
+  const all = await page.locator('main').innerText();
+  check(!/[0-9a-f]{64}|of-a-caller|4111/.test(all), `neither its checksum nor its secrets: ${all}`);
+  await accessible(page, 'a key of the gateway');
+  await go(page, '/overview', '.plot canvas');
+  await until(async () => (await shop.get('overview')).totals.suppressed === before + 5, 'the overview counts five');
+  quiet(page, 'gateway');
+};
+
 /* The token: a wrong one is refused, the right one is kept for the tab. */
 const token = async () => {
   await page.context().close();
@@ -156,6 +186,28 @@ const confirm = async typed => {
   await page.locator('#go:not([aria-disabled])').click();
   await until(async () => await page.locator('[role=dialog]').count() === 0, 'the dialog is done');
 };
+/* Of two messages that wait in an outbox one is given up, and the other is sent now. */
+const unsent = async () => {
+  for (const n of [1, 2]) shop.semel('publish', 'returns', '--type', 'parcel', String(n));
+  shop.change(`UPDATE semel_outbox SET outbox = (SELECT id FROM semel_scope WHERE kind = 2 AND name = 'shipping'),
+    attempts = 9, error = 'no queue is bound', wake_ms = wake_ms + 3600000
+    WHERE outbox = (SELECT id FROM semel_scope WHERE name = 'returns' AND kind <> 1)`);
+  await go(page, '/outboxes/shipping', 'text=no queue is bound');
+  const rows = page.locator('tbody tr');
+  check(await rows.count() === 2, 'two messages wait');
+  const id = (await rows.first().locator('.mono').first().innerText()).trim();
+  await rows.first().locator('input[type=checkbox]').check();
+  await page.locator('.head-actions button', { hasText: 'Skip' }).click();
+  await confirm('1');
+  await audited('outbox skip ' + id, 1);
+  await until(async () => await rows.count() === 1, 'one is left');
+  await page.locator('.head-actions button', { hasText: 'Send now' }).click();
+  await page.locator('#why').fill('the broker is back');
+  await page.locator('#go:not([aria-disabled])').click();
+  await audited('outbox requeue shipping', 1);
+  await has('Nothing is unsent');
+  check((await shop.get('dead')).letters.some(l => l.origin === 'outbox' && l.name === 'shipping'), 'its letter');
+};
 const actions = async () => {
   await go(page, '/dead', '.group');
   await page.locator('#discard:not([aria-disabled])').click();
@@ -171,6 +223,7 @@ const actions = async () => {
   await page.locator('button[aria-label="Purge returns"]').click();
   await confirm('1');
   await audited('queue purge', 1);
+  await unsent();
   quiet(page, 'actions');
 };
 
@@ -185,7 +238,7 @@ const stopped = async () => {
 };
 
 const status = await run([['files', files], ['messages', () => fill(shop)], ['desk', screens('desk')],
-  ['phone', screens('phone')], ...Object.entries({ truth, token, keyboard, actions, stopped })]);
+  ['phone', screens('phone')], ...Object.entries({ truth, gateway, token, keyboard, actions, stopped })]);
 if (status) console.error(shop.said.split('\n').slice(-30).join('\n'));
 await browser.close();
 await shop.remove();

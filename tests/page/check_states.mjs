@@ -101,6 +101,7 @@ const undecided = async () => {
   await has(page, 'The outcome is unknown');
   await has(page, '2 copies were not sent');
   await has(page, 'forget the key');
+  await has(page, 'Headers and body of a proxied request are not kept');
   check(await page.locator('.tl.tone-warn').count() === 1, 'the timeline has no commit');
   check(!(await page.locator('main').innerText()).includes('Completed once'), 'it does not claim to be done');
   await go(page, '/gateway', 'text=Keys in flight');

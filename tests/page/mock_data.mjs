@@ -120,6 +120,7 @@ export const messageOf = (inbox, name, t, body = BODY) => {
 /* A request to an upstream that gave no answer. */
 export const unknownOf = (inbox, name, t) => ({
   inbox, key: key(name), state: 'outcome_unknown', history: true, remembered_until: t + D, message: null,
+  keeps_messages: false,
   verdict: { state: 'outcome_unknown', attempts: 1, copies: 2, sent: 0, at: t - 6 * M, mode: 'claim' },
   timeline: [{ at: t - 6 * M, kind: 'unknown', process: 'shop-1', error: 'unknown outcome: the connection ended' }]
 });

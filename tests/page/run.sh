@@ -7,19 +7,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 modules=$1
 script=$2
 shift 2
-for command in node npm chromium; do
-    command -v $command >/dev/null || {
-        echo "run.sh: the tests of the page need $command; dev/setup test installs it" >&2
-        exit 1
-    }
-done
-mkdir -p "$modules"
-(
-    flock 9
-    cmp -s "$here/package-lock.json" "$modules/installed" || {
-        cp "$here/package.json" "$here/package-lock.json" "$modules"
-        (cd "$modules" && npm ci --ignore-scripts --no-audit --no-fund --prefer-offline --silent)
-        cp "$here/package-lock.json" "$modules/installed"
-    }
-) 9>"$modules/.lock"
+command -v chromium >/dev/null || {
+    echo "run.sh: the tests of the page need chromium; dev/setup test installs it" >&2
+    exit 1
+}
+sh "$here/../support/process/npm.sh" "$here" "$modules"
 SEMEL_PAGE_MODULES=$modules exec node "$here/$script" "$@"

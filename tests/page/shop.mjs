@@ -1,6 +1,7 @@
 /* A real `semel run` on SQLite in a directory of its own, with messages, copies, failures and dead letters. */
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { until } from './kit.mjs';
@@ -25,6 +26,9 @@ inboxes:
   shipping.labels: { from: orders, types: [label.wanted], key: "json:/label", exec: [./label.sh] }
   emails: { from: orders, types: [mail.wanted], key: "json:/to", attempts_max: 5, exec: [./mail.sh] }
   parcels: { from: shipping, sql: SELECT 1 }
+gateway:
+  listen: 127.0.0.1:0
+  routes: [{ path: /v1/*, name: charges, proxy: "http://127.0.0.1:UPSTREAM" }]
 `;
 const LABEL = `#!/bin/sh
 [ -e carrier-is-back ] && exit 0
@@ -47,7 +51,6 @@ export class Shop {
     this.program = path.resolve(program);
     this.directory = fs.mkdtempSync(path.join(os.tmpdir(), 'semel-page-'));
     const put = (name, text, mode) => fs.writeFileSync(path.join(this.directory, name), text, { mode });
-    put('semel.yaml', CONFIG, 0o600);
     put('token', TOKEN + '\n', 0o600);
     put('label.sh', LABEL, 0o700);
     put('mail.sh', MAIL, 0o700);
@@ -68,8 +71,34 @@ export class Shop {
       JSON.stringify(body));
   }
 
+  /* What the gateway stands before. */
+  async listen() {
+    this.effects = 0;
+    this.upstream = http.createServer((request, response) => {
+      this.effects++;
+      request.resume().on('end', () => response.writeHead(201).end('{"charge": 1}'));
+    });
+    await new Promise(done => { this.upstream.listen(0, '127.0.0.1', done); });
+    fs.writeFileSync(path.join(this.directory, 'semel.yaml'),
+      CONFIG.replace('UPSTREAM', String(this.upstream.address().port)), { mode: 0o600 });
+  }
+
+  /* A request through the gateway; its answer. */
+  async ask(key, body) {
+    return fetch(`${this.gateway}/v1/charges`, { method: 'POST', body, headers: { 'Idempotency-Key': key,
+      Authorization: 'Bearer of-a-caller' } });
+  }
+
+  /* A change of the store that semel has no command for: what takes hours, or a broker. */
+  change(statement) {
+    const done = spawnSync('sqlite3', ['-cmd', '.timeout 60000', path.join(this.directory, 'shop.db'), statement],
+      { encoding: 'utf8' });
+    if (done.status !== 0) throw new Error(`${statement}: ${done.stderr || done.error}`);
+  }
+
   /* Until the admin server says where it is. */
   async start() {
+    if (!this.upstream) await this.listen();
     this.said = '';
     this.process = spawn(this.program, ['run', '--log-format', 'text'], { cwd: this.directory, env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'] });
@@ -78,6 +107,8 @@ export class Shop {
     this.ended = new Promise(done => { this.process.on('exit', done); });
     this.url = await until(() => (/admin:? +(http:\/\/127\.0\.0\.1:\d+\/)/.exec(this.said) || [])[1],
       () => `semel run says where its page is:\n${this.said}`);
+    this.gateway = await until(() => (/gateway (http:\/\/127\.0\.0\.1:\d+)/.exec(this.said) || [])[1],
+      () => `and where its gateway is:\n${this.said}`);
   }
 
   async get(name) { return (await fetch(`${this.url}api/v1/${name}`)).json(); }
@@ -90,6 +121,8 @@ export class Shop {
 
   async remove() {
     await this.stop();
+    this.upstream.closeAllConnections();
+    this.upstream.close();
     fs.rmSync(this.directory, { recursive: true, force: true });
   }
 }

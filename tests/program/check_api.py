@@ -231,6 +231,33 @@ def other_changes():
         "action": "outbox.skip", "filter": {"outbox": "shipping", "id": "x"}}, status=404)["status"])
 
 
+def unsent():
+    """Messages that wait in an outbox for their next attempt: one is given up, the others are sent now."""
+    shop = Shop()
+    publish_lines("parked", ["a", "b", "c"], "--type", "parcel")
+    ask("UPDATE semel_outbox SET outbox = (SELECT id FROM semel_scope WHERE kind = 2 AND name = 'shipping'), "
+        "attempts = 9, error = 'no queue is bound', wake_ms = wake_ms + 3600000")
+    ids = [row["id"] for row in shop.get("outboxes/shipping")["rows"]]
+    expect("they wait", 3, len(ids))
+    preview = shop.preview("outbox.skip", {"outbox": "shipping", "id": ids[1]})
+    expect("the preview", (1, f"semel outbox skip {ids[1]}"), (preview["count"], preview["command"]))
+    job = shop.job(shop.act(preview, who="mira")["job"])
+    expect("given up", {"given up": 1}, job["outcomes"])
+    expect("its entry", (f"outbox skip {ids[1]}", "1 given up", "page"),
+           tuple(audit_row(shop, id=job["audit_id"])[n] for n in ("what", "result", "how")))
+    expect("its letter", [("outbox", "shipping")],
+           [(letter["origin"], letter["name"]) for letter in shop.get("dead")["letters"]])
+    expect("the others wait", [ids[0], ids[2]], [row["id"] for row in shop.get("outboxes/shipping")["rows"]])
+    job = shop.do("outbox.requeue", {"outbox": "shipping"}, reason="the broker is back")
+    expect("now due", {"now due": 2}, job["outcomes"])
+    row = audit_row(shop, id=job["audit_id"])
+    expect("its entry", ("outbox requeue shipping --until", "2 now due", "the broker is back"),
+           (row["what"].rsplit(" ", 1)[0], row["result"], row["why"]))
+    wait_until(lambda: not shop.get("outboxes/shipping")["rows"], "they are sent")
+    wait_until(lambda: [i["processed"] for i in shop.get("inboxes")["inboxes"] if i["name"] == "parcels"] == [2],
+               "both have arrived, and the one that was given up has not")
+
+
 def stopped_and_resumed():
     shop = Shop()
     kill_letters(shop, 105)
@@ -491,5 +518,5 @@ def random_requests():
     print(f"      seed {seed}: " + ", ".join(f"{count} of {status}" for status, count in sorted(statuses.items())))
 
 
-main(routes, messages, without_history, config, unmodified, retries, discards, other_changes, stopped_and_resumed,
-     two_operators, refusals, read_only, many_rows, store_not_there_yet, random_requests)
+main(routes, messages, without_history, config, unmodified, retries, discards, other_changes, unsent,
+     stopped_and_resumed, two_operators, refusals, read_only, many_rows, store_not_there_yet, random_requests)

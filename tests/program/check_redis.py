@@ -226,10 +226,10 @@ def a_stream_and_a_store():
             for key in redis.ask("KEYS", f"{{{name}}}*"):
                 redis.ask("UNLINK", key)
     with stream(f"{url}?stream=s&group=g"):
-        out, err = semel("doctor", status=1)
+        out, err = semel("doctor", status=3)
         expect_true("stream and group are of a queue in Redis" in out + err, out + err)
     with stream(more="&namespace=shop"):
-        out, err = semel("doctor", status=1)
+        out, err = semel("doctor", status=3)
         expect_true("namespace and pool are of a store in Redis" in out + err, out + err)
 
 

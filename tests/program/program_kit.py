@@ -194,6 +194,9 @@ def main(*checks):
     """Each check in an empty directory of its own; all of them, or those named on the command line."""
     wanted = sys.argv[2:]
     failed = 0
+    unknown = set(wanted) - {check.__name__ for check in checks}
+    if unknown:
+        sys.exit(f"there is no check {', '.join(sorted(unknown))}")
     for check in checks:
         if wanted and check.__name__ not in wanted:
             continue

@@ -4,9 +4,10 @@
  *     stream "free"     consumer "free"
  *     stream "out"      consumers "second", "foreign"  of the relays: both read all of it
  *
- * Two processes share a consumer message by message, so the order of a group is not kept among
- * processes. Messages of the foreign client have no Nats-Msg-Id: a second copy must reach the
- * inbox. The foreign client is nats.c alone. */
+ * Of "ordered", "second" and "foreign" one message at a time is out: two processes share a consumer
+ * message by message, and one that comes again would come after later ones. Messages of the foreign
+ * client have no Nats-Msg-Id: a second copy must reach the inbox. The foreign client is nats.c
+ * alone. */
 #include "brokers.h"
 
 #include <nats/nats.h>
@@ -36,7 +37,8 @@ static void nats_url(char url[SOAK_URL], const soak_run *run, soak_role role, in
     char stream[NAME], consumer[SOAK_URL / 2] = "";
     stream_name(stream, store, at->stream);
     if (*at->consumer)
-        soak_print(consumer, sizeof consumer, "&consumer=%s&ack_ms=%d", at->consumer, ACK_MS);
+        soak_print(consumer, sizeof consumer, "&consumer=%s&ack_ms=%lld%s", at->consumer,
+                   (long long)run->hold_ms, role == SOAK_FREE ? "" : "&max_ack_pending=1");
     soak_print(url, SOAK_URL, "%.*s/%s?subject=%s.%s&retention=%s&declare=%s&name=soak-%s%s",
                (int)(strrchr(server, '/') - server), server, stream, store, at->stream,
                strcmp(at->stream, "out") == 0 ? "limits" : "workqueue", declare ? "yes" : "check",
@@ -82,6 +84,7 @@ static int subscribe(client *c)
     config.Durable = "foreign";
     config.AckPolicy = js_AckExplicit;
     config.AckWait = ACK_MS * INT64_C(1000000);
+    config.MaxAckPending = 1;
     (void)jsSubOptions_Init(&options);
     options.Stream = stream;
     options.Consumer = "foreign";
@@ -222,4 +225,4 @@ const soak_broker soak_nats = {.name = "nats",
                                .url = nats_url,
                                .queued = nats_queued,
                                .client = &by_hand,
-                               .unordered = 1};
+                               .one_by_one = 1};

@@ -17,10 +17,13 @@ static const struct place {
     [SOAK_ORDERED] = {"in",
                       "ordered",
                       "&bind=ordered.%23&single_active=yes",
-                      {"quorum", "quorum", "quorum"}},
-    [SOAK_FREE] = {"in", "free", "&bind=free.%23", {"classic", "classic", "classic"}},
+                      {"quorum", "quorum", "quorum", "quorum"}},
+    [SOAK_FREE] = {"in", "free", "&bind=free.%23", {"classic", "classic", "classic", "classic"}},
     [SOAK_RELAY] = {.exchange = "out"},
-    [SOAK_SECOND] = {"out", "second", "&single_active=yes", {"classic", "quorum", "classic"}},
+    [SOAK_SECOND] = {"out",
+                     "second",
+                     "&single_active=yes",
+                     {"classic", "quorum", "classic", "quorum"}},
 };
 
 static void rabbitmq_url(char url[SOAK_URL], const soak_run *run, soak_role role, int declare)

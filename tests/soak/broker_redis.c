@@ -4,15 +4,15 @@
  *     stream "free"     group "free"
  *     stream "out"      groups "second", "foreign"  of the relays: both read all of it
  *
- * Two consumers of a group share a stream entry by entry, so the order of a group is not kept among
- * processes. The foreign client is hiredis. */
+ * Of the processes of "ordered" and "second" one at a time has entries. The foreign client is
+ * hiredis. */
 #include "brokers.h"
 
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLAIM_MS = 5000, PATIENCE_S = 20, NAME = 80, MOST = 128 };
+enum { PATIENCE_S = 20, NAME = 80, MOST = 128 };
 
 static const char *const streams[SOAK_ROLES] = {
     [SOAK_ORDERED] = "ordered", [SOAK_FREE] = "free", [SOAK_RELAY] = "out", [SOAK_SECOND] = "out"};
@@ -21,9 +21,10 @@ static void redis_url(char url[SOAK_URL], const soak_run *run, soak_role role, i
 {
     char group[SOAK_URL / 2] = "";
     if (role != SOAK_RELAY)
-        soak_print(group, sizeof group, "&group=%s&claim_ms=%d&poll_ms=200&declare=%s",
-                   role == SOAK_SECOND ? "second" : streams[role], CLAIM_MS,
-                   declare ? "yes" : "check");
+        soak_print(group, sizeof group,
+                   "&group=%s&claim_ms=%lld&poll_ms=200&declare=%s&single_active=%s",
+                   role == SOAK_SECOND ? "second" : streams[role], (long long)run->hold_ms,
+                   declare ? "yes" : "check", role == SOAK_FREE ? "no" : "yes");
     soak_print(url, SOAK_URL, "%s?stream=%s.%s%s", run->servers->broker.at.url,
                soak_store_name(run->store), streams[role], group);
 }
@@ -215,5 +216,4 @@ const soak_broker soak_redis = {.name = "redis",
                                 .url = redis_url,
                                 .queued = redis_queued,
                                 .declared = redis_declared,
-                                .client = &by_hand,
-                                .unordered = 1};
+                                .client = &by_hand};

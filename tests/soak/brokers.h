@@ -71,10 +71,9 @@ typedef struct soak_broker {
     const char *python_module; /* that the scripts import: "pika" */
 
     /* What the broker does not do, and is not asked for. */
-    int uncounted; /* it does not count deliveries: there is no poison, and nobody knows what came
+    int uncounted;  /* it does not count deliveries: there is no poison, and nobody knows what came
                       again */
-    int unordered; /* several processes of a queue do not keep the order of a group */
-    unsigned processes[SOAK_ROLES]; /* of a role, if fewer than SOAK_SLOTS_EACH; 0: so many */
+    int one_by_one; /* "ordered" has one message out at a time: a kill may well meet none */
 } soak_broker;
 
 const soak_broker *soak_broker_find(const char *name); /* NULL: there is none */

@@ -184,10 +184,9 @@ void soak_check(soak_run *run)
         see_letters(run, stage);
 }
 
-static int is_good(const soak_run *run, const soak_tally *tally)
+static int is_good(const soak_tally *tally)
 {
-    int in_order = !tally->out_of_order || run->options->broker->unordered;
-    return !tally->lost && !tally->unknown && in_order && !tally->renamed;
+    return !tally->lost && !tally->unknown && !tally->out_of_order && !tally->renamed;
 }
 
 /* The poison's letter, and no other. */
@@ -203,7 +202,9 @@ static const char *missing_deliveries(const soak_run *run)
     const soak_counters *counters = run->counters;
     if (!run->poisoned)
         return "the poison killed no process";
-    if (run->killed[SOAK_VICTIM_CONSUMER] && atomic_load(&counters->again[0]) <= run->poisoned)
+    unsigned enough = run->options->broker->one_by_one ? MANY : 1;
+    if (run->killed[SOAK_VICTIM_CONSUMER] >= enough &&
+        atomic_load(&counters->again[0]) <= run->poisoned)
         return "no message came again because a consumer was killed";
     if (run->killed[SOAK_VICTIM_SECOND] >= MANY && !atomic_load(&counters->again[1]))
         return "no message came again because a second consumer was killed";
@@ -231,7 +232,7 @@ const char *soak_missing(const soak_run *run)
 /* The foreign consumer has no inbox, so copies are what it must expect. */
 int soak_run_is_good(const soak_run *run)
 {
-    return is_good(run, &run->first) && is_good(run, &run->second) && is_good(run, &run->foreign) &&
+    return is_good(&run->first) && is_good(&run->second) && is_good(&run->foreign) &&
            !run->first.doubled && !run->second.doubled && letters_are_good(run) &&
            !run->surprises && !run->unfinished && !soak_missing(run);
 }

@@ -23,6 +23,7 @@
  * soak.h shows the parts: servers.c, topology.c, supervisor.c, killer.c, roles.c, check.c; and
  * brokers.h what a broker is to it. */
 #include "brokers.h"
+#include "store/keyed/hold.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -34,7 +35,14 @@
 volatile sig_atomic_t soak_interrupted;
 static pid_t main_process;
 
-enum { KILLS_MIN = 50, KILLS_PER_MINUTE = 12, WINDOW_MIN = 400, WINDOW_MAX = 8000 };
+enum {
+    KILLS_MIN = 50,
+    KILLS_PER_MINUTE = 12,
+    WINDOW_MIN = 400,
+    WINDOW_MAX = 8000,
+    HOLD_MS = 5000,
+    HOLD_SHORT_MS = 1000
+};
 
 /* --- for all ---------------------------------------------------------------------------------- */
 
@@ -63,7 +71,7 @@ void soak_print(char *out, size_t room, const char *format, ...)
 
 const char *soak_store_name(soak_store store)
 {
-    static const char *const names[SOAK_STORES] = {"sqlite", "postgres", "redis"};
+    static const char *const names[SOAK_STORES] = {"sqlite", "postgres", "redis", "dynamodb"};
     return names[store];
 }
 
@@ -101,8 +109,8 @@ static const char help[] =
     "  --messages N      at least so many on each store (default 100000); with --minutes 0 "
     "exactly\n"
     "  --broker NAME     rabbitmq (default), or another one that is built in\n"
-    "  --store NAME      sqlite, postgres, both of them (default: both), or redis, whose effects\n"
-    "                    are messages\n"
+    "  --store NAME      sqlite, postgres, both of them (default: both), or redis or dynamodb\n"
+    "                    (an emulator), whose effects are messages\n"
     "  --kills K         on each store (default 12 per minute and at least 50)\n"
     "  --effect KIND     of a handler: row (default), or message, as on a store without SQL\n"
     "  --spare-servers   kill processes only, not the broker and not the database\n"
@@ -129,11 +137,13 @@ static double read_number(const char *option, const char *text, double min, doub
 static void read_store(soak_options *options, const char *text)
 {
     int both = strcmp(text, "both") == 0;
-    options->stores[SOAK_SQLITE] = both || strcmp(text, "sqlite") == 0;
-    options->stores[SOAK_POSTGRES] = both || strcmp(text, "postgres") == 0;
-    options->stores[SOAK_REDIS] = strcmp(text, "redis") == 0;
-    if (!options->stores[SOAK_SQLITE] && !options->stores[SOAK_POSTGRES] &&
-        !options->stores[SOAK_REDIS])
+    int known = 0;
+    for (unsigned store = 0; store < SOAK_STORES; store++) {
+        int is_named = strcmp(text, soak_store_name((soak_store)store)) == 0;
+        options->stores[store] = is_named || (both && store <= SOAK_POSTGRES);
+        known |= options->stores[store];
+    }
+    if (!known)
         refuse("--store", text);
 }
 
@@ -214,7 +224,7 @@ static void read_arguments(soak_options *options, int argc, char **argv)
         refuse("semel-soak", argv[optind]);
     if (!options->broker)
         read_broker(options, "rabbitmq");
-    options->by_message |= options->stores[SOAK_REDIS];
+    options->by_message |= options->stores[SOAK_REDIS] || options->stores[SOAK_DYNAMODB];
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -263,9 +273,7 @@ static void print_table(const soak_run *run)
     double seconds = (double)run->took_ms / 1000;
     const soak_broker *broker = run->options->broker;
     printf("%s on %s, seed %u: %s\n", soak_store_name(run->store), broker->name, run->options->seed,
-           !soak_run_is_good(run) ? "NOT WELL"
-           : broker->unordered    ? "every effect once"
-                                  : "every effect once, all in order");
+           soak_run_is_good(run) ? "every effect once, all in order" : "NOT WELL");
     if (soak_missing(run))
         printf("  %s\n", soak_missing(run));
     row("published", atomic_load(&counters->published));
@@ -301,6 +309,9 @@ static void choose_sizes(soak_run *run)
     unsigned by_time = (unsigned)(minutes * KILLS_PER_MINUTE);
     run->length_ms = (int64_t)(minutes * 60000);
     run->kills = options->kills_given ? options->kills : by_time > KILLS_MIN ? by_time : KILLS_MIN;
+    run->hold_ms = run->length_ms ? HOLD_MS : HOLD_SHORT_MS;
+    if (!run->length_ms && run->servers->has_database) /* else the library's own */
+        keyed_hold_ms = HOLD_SHORT_MS + (uint32_t)server_clock_ms(run->servers->database_kind);
     run->window = options->messages / 10;
     if (run->window < WINDOW_MIN)
         run->window = WINDOW_MIN;

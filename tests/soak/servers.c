@@ -61,11 +61,17 @@ void soak_servers_stop(void)
 
 soak_servers *soak_servers_start(const soak_options *options)
 {
+    static const server_kind kinds[SOAK_STORES] = {[SOAK_POSTGRES] = SERVER_POSTGRES,
+                                                   [SOAK_REDIS] = SERVER_REDIS,
+                                                   [SOAK_DYNAMODB] = SERVER_DYNAMODB};
     int64_t deadline = process_now_ms() + START_MS;
     kept = process_share(sizeof *kept);
     kept->broker_kind = options->broker->server;
-    kept->has_database = options->stores[SOAK_POSTGRES] || options->stores[SOAK_REDIS];
-    kept->database_kind = options->stores[SOAK_REDIS] ? SERVER_REDIS : SERVER_POSTGRES;
+    for (unsigned store = 0; store < SOAK_STORES; store++)
+        if (options->stores[store] && kinds[store]) {
+            kept->has_database = 1;
+            kept->database_kind = kinds[store];
+        }
     owner = getpid();
     keeper = process_start(keep, NULL);
     (void)atexit(soak_servers_stop);

@@ -51,7 +51,13 @@ typedef struct soak_counters {
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
-typedef enum soak_store { SOAK_SQLITE, SOAK_POSTGRES, SOAK_REDIS, SOAK_STORES } soak_store;
+typedef enum soak_store {
+    SOAK_SQLITE,
+    SOAK_POSTGRES,
+    SOAK_REDIS,
+    SOAK_DYNAMODB,
+    SOAK_STORES
+} soak_store;
 
 struct soak_broker; /* brokers.h */
 
@@ -107,7 +113,7 @@ typedef enum soak_victim {
 typedef struct soak_servers {
     server_own broker;
     server_kind broker_kind;
-    server_own database; /* PostgreSQL or Redis, if the run is on it */
+    server_own database; /* PostgreSQL, Redis or DynamoDB's emulator, if the run is on it */
     server_kind database_kind;
     int has_database;
     atomic_int ready;
@@ -118,6 +124,8 @@ typedef struct soak_run {
     soak_servers *servers;
     soak_store store;
     int64_t length_ms; /* of publishing, at least */
+    int64_t hold_ms;   /* so much later comes again what a killed process had, where neither broker
+                          nor store sees its end */
     uint64_t window;   /* messages under way, at most */
     unsigned kills;
     scratch directory;

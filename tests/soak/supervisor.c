@@ -114,7 +114,6 @@ static void start_slot(soak_slot *slot)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* A slot beyond what the broker allows stays empty. */
 static void start_slots(soak_run *run)
 {
     for (unsigned i = 0; i < SOAK_SLOTS; i++) {
@@ -123,9 +122,7 @@ static void start_slots(soak_run *run)
                             .role = (soak_role)(i / SOAK_SLOTS_EACH),
                             .number = i % SOAK_SLOTS_EACH + 1,
                             .index = i};
-        unsigned processes = run->options->broker->processes[slot->role];
-        if (!processes || slot->number <= processes)
-            start_slot(slot);
+        start_slot(slot);
     }
 }
 

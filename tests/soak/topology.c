@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { COUNT_DEADLINE_MS = 120000 };
+enum { COUNT_DEADLINE_MS = 120000, COLLECT_DEADLINE_MS = 900000 /* all effects are taken out */ };
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -31,6 +31,8 @@ static void name_places(soak_run *run)
         if (run->store == SOAK_SQLITE)
             soak_print(p->url, sizeof p->url, "%s",
                        scratch_sqlite(path, &run->directory, names[stage]));
+        else if (run->store == SOAK_DYNAMODB)
+            server_fresh(p->url, &p->server); /* a table, and credentials for all processes */
         else
             soak_print(p->url, sizeof p->url, "%s?%s=%s", p->server.url,
                        run->store == SOAK_REDIS ? "namespace" : "schema", names[stage]);
@@ -161,7 +163,8 @@ static int look_at_store(void *context)
 static int64_t look_from_a_child(soak_run *run, unsigned stage, int collects)
 {
     look l = {run, stage, collects};
-    int end = process_wait(process_start(look_at_store, &l), COUNT_DEADLINE_MS);
+    int end = process_wait(process_start(look_at_store, &l),
+                           collects ? COLLECT_DEADLINE_MS : COUNT_DEADLINE_MS);
     if (end != PROCESS_OK)
         soak_die("the store of stage %u cannot be looked at", stage + 1);
     return atomic_load(&run->counters->unsent);

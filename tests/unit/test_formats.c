@@ -89,6 +89,7 @@ static void what_is_no_time_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(rfc3339_parse(&ms, bad[i], strlen(bad[i])));
+    assert_false(rfc3339_parse(&ms, NULL, 0));
     for (size_t len = 0; len < 24; len++)
         assert_false(rfc3339_parse(&ms, "2024-03-01T00:00:00.123Z", len));
     assert_true(ms == 77);

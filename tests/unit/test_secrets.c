@@ -63,6 +63,16 @@ static semel_status open_transport(const char *url)
     return status;
 }
 
+static semel_status check_store(const char *url)
+{
+    return semel_store_check_url(url, &last_error);
+}
+
+static semel_status check_transport(const char *url)
+{
+    return semel_transport_check_url(url, 0, &last_error);
+}
+
 typedef semel_status opening(const char *url);
 
 static void expect(semel_status status, opening *open, const char *url)
@@ -177,6 +187,42 @@ static void a_url_that_is_wrong_is_refused_without_its_password(void **state)
     each_is_refused(transport_schemes, open_transport);
 }
 
+static void checking_it_finds_that_without_opening(void **state)
+{
+    (void)state;
+    each_is_refused(store_schemes, check_store);
+    each_is_refused(transport_schemes, check_transport);
+}
+
+static void a_url_that_is_right_is_checked_without_a_server(void **state)
+{
+    static const char *const publish_only[] = {
+#ifdef SEMEL_WITH_RABBITMQ
+        "amqp://none.invalid/?exchange=shop",
+#endif
+#ifdef SEMEL_WITH_KAFKA
+        "kafka://none.invalid/orders",
+#endif
+#ifdef SEMEL_WITH_REDIS
+        "redis://none.invalid/0?stream=orders",
+#endif
+#ifdef SEMEL_WITH_NATS
+        "nats://none.invalid/ORDERS",
+#endif
+        NULL};
+    (void)state;
+    for (size_t i = 0; publish_only[i]; i++) {
+        OK(semel_transport_check_url(publish_only[i], 0, &last_error));
+        FAILS(SEMEL_EMISUSE, semel_transport_check_url(publish_only[i], 1, &last_error));
+    }
+    OK(semel_transport_check_url("memory:?ack_ms=5", 1, &last_error));
+    OK(semel_transport_check_url("store:sqlite:none/there.db#orders", 1, &last_error));
+    FAILS(SEMEL_EINVAL,
+          semel_transport_check_url("store:sqlite:a.db?share=yes#orders", 1, &last_error));
+    OK(semel_store_check_url("sqlite:none/there.db", &last_error));
+    FAILS(SEMEL_EINVAL, semel_store_check_url("sqlite:a.db?shares=on", &last_error));
+}
+
 static void so_is_one_of_an_unknown_scheme(void **state)
 {
     static const char *const urls[] = {
@@ -278,6 +324,8 @@ static void a_server_that_repeats_the_password_is_not_quoted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checking_it_finds_that_without_opening),
+        cmocka_unit_test(a_url_that_is_right_is_checked_without_a_server),
         cmocka_unit_test(a_url_that_is_wrong_is_refused_without_its_password),
         cmocka_unit_test(so_is_one_of_an_unknown_scheme),
         cmocka_unit_test(where_no_server_listens_the_password_is_not_shown_either),

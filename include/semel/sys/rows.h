@@ -88,7 +88,7 @@ typedef enum semel_note {
         3, /* number: the smallest age, in ms, at which sweeps may have removed markers */
     SEMEL_NOTE_SWEEP = 4, /* number: when the next round of retention is due */
     /* of a partition (SEMEL_SCOPE_PARTITION), number: the position that comes next; text: what the
-     * core knows of it (src/core/positions_row.c) */
+     * core knows of it */
     SEMEL_NOTE_POSITION = 5
 } semel_note;
 

@@ -61,7 +61,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_STORE_DRIVER_VERSION 6
+#define SEMEL_STORE_DRIVER_VERSION 7
 
 /* What a store can do. The core refuses to open what needs more, and never silently does less. */
 enum {
@@ -473,6 +473,11 @@ typedef struct semel_store_driver {
     const semel_store_operation *operation;   /* optional; needed for <semel/operate.h> */
     const semel_store_inspection *inspection; /* optional; the same */
     const semel_store_history *history;       /* optional; the same */
+
+    /* Optional. What is wrong with a URL, as far as the URL itself shows it: EINVAL for what open()
+     * would refuse. The driver contacts and makes nothing. A piece of the URL stands between double
+     * quotes in the text of an error, and a password never does. NULL: opening it tells. */
+    semel_status (*check_url)(const char *url, semel_error *err);
 } semel_store_driver;
 
 /* Opens a store with a driver that is not built in: the application's own, or a wrapper. The

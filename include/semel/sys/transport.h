@@ -25,7 +25,7 @@
 
 SEMEL_BEGIN_DECLS
 
-#define SEMEL_TRANSPORT_DRIVER_VERSION 7
+#define SEMEL_TRANSPORT_DRIVER_VERSION 8
 
 enum {
     SEMEL_TRANSPORT_SHARED = 1, /* several threads may use it at once */
@@ -174,6 +174,12 @@ typedef struct semel_transport_driver {
      * and keeps the delivery until it is settled; settling it is then no error. NULL: only a lost
      * connection takes deliveries back. */
     int (*revoked)(void *transport, uint64_t tag);
+
+    /* Optional. What is wrong with a URL, as far as the URL itself shows it. The driver reads it as
+     * open() does, and contacts nothing. EINVAL for what open() would refuse; EMISUSE if `receives`
+     * is not 0 and the URL names nothing to receive from. A piece of the URL stands between double
+     * quotes in the text of an error, and a password never does. NULL: opening it tells. */
+    semel_status (*check_url)(const char *url, int receives, semel_error *err);
 } semel_transport_driver;
 
 /* Opens a transport with a driver that is not built in: the application's own, a wrapper or a

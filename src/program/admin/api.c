@@ -6,6 +6,7 @@
 #include "program/run/live_internal.h"
 #include "program/support/digest.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,13 +402,13 @@ api *api_open(const config *all, const api_links *links)
     for (size_t i = 0; i < API_READERS; i++) {
         reader *r = must_alloc(sizeof *r);
         *r = (reader){a, i};
-        if (live_start_thread(&a->readers[a->reader_count], read_store, r) == 0)
+        if (start_thread(&a->readers[a->reader_count], read_store, r) == 0)
             a->reader_count++;
         else
             free(r);
     }
-    a->has_looker = live_start_thread(&a->looker, api_look, a) == 0;
-    a->has_sampler = live_start_thread(&a->sampler, api_sample, a) == 0;
+    a->has_looker = start_thread(&a->looker, api_look, a) == 0;
+    a->has_sampler = start_thread(&a->sampler, api_sample, a) == 0;
     return a;
 }
 

@@ -6,6 +6,7 @@
 #include "program/cli.h"
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -223,7 +224,7 @@ job *job_start(api *a, const api_action *action, const char *who, const char *wh
     if (to) {
         j->id = ++a->last_job;
         *to = j;
-        j->has_thread = live_start_thread(&j->thread, run, j) == 0;
+        j->has_thread = start_thread(&j->thread, run, j) == 0;
         if (!j->has_thread)
             *to = NULL;
     }

@@ -1,6 +1,7 @@
 /* A message: what became of its key, when, and what was sent because of it; and the search for a
  * key in all inboxes and dead letters. */
 #include "program/admin/api_keys.h"
+#include "program/gateway/proxy_inbox.h"
 #include "program/operate/dead.h"
 #include "program/support/show.h"
 #include "program/support/typed_key.h"
@@ -82,7 +83,8 @@ static semel_status add_event(const semel_history *row, void *context, semel_err
     /* an element of a list has no comma before it yet */
     t->rows[t->count++] = region_copy(t->memory, event.data, event.len);
     buffer_free(&event);
-    if (row->message && row->kind == SEMEL_HISTORY_RECEIVED) {
+    /* an older semel has kept the checksum of a proxied request as its body */
+    if (row->message && row->kind == SEMEL_HISTORY_RECEIVED && !proxy_inbox_is(t->inbox)) {
         t->message.len = 0;
         put_message(&t->message, NULL, row->message, row->body_len);
     }
@@ -197,6 +199,7 @@ static void put_page(asking *q, buffer *to, const snapshot *s, const inbox_facts
         put_raw(to, "message", t->message.data);
     else
         put_null(to, "message");
+    put_bool(to, "keeps_messages", s->has_history && !proxy_inbox_is(f->name));
     put_timeline(to, t);
     put_memory(to, k, f);
     put_bool(to, "history", s->has_history);

@@ -6,7 +6,7 @@
 #include "program/config/complete.h"
 #include "program/config/summary.h"
 #include "program/gateway/proxy_inbox.h"
-#include "program/operate/queues.h"
+#include "program/operate/brokers.h"
 #include "program/run/assembly.h"
 #include "program/support/show.h"
 
@@ -52,7 +52,7 @@ static const char *handler_text(snapshot *s, const inbox_config *inbox)
         return region_printf(&s->memory, "%s %s", name, slash ? slash + 1 : words->items[0]);
     }
     if (inbox->handler == HANDLER_HTTP && inbox->http.url)
-        return region_printf(&s->memory, "%s", queue_location(&s->memory, inbox->http.url));
+        return region_printf(&s->memory, "%s", broker_location(&s->memory, inbox->http.url));
     return copy(s, name);
 }
 
@@ -142,14 +142,16 @@ static void add_queues(snapshot *s, const config *all, const semel_pipeline *pip
     s->queue_count = all->queue_count;
     for (size_t i = 0; i < all->queue_count; i++) {
         const queue_config *from = &all->queues[i];
-        const char *location = from->url ? queue_location(&s->memory, from->url) : "store";
-        s->queues[i] = (queue_facts){.name = copy(s, from->name),
-                                     .location = location,
-                                     .broker = from->url ? location : NULL,
-                                     .is_read = from->is_read,
-                                     .is_written = from->is_written};
-        if (from->url)
-            grade_broker(find_broker(s, location), pipeline, from->name);
+        const char *url = from->url;
+        const char *broker = url ? broker_location(&s->memory, url) : NULL;
+        s->queues[i] =
+            (queue_facts){.name = copy(s, from->name),
+                          .location = url ? broker_queue_location(&s->memory, url) : "store",
+                          .broker = broker,
+                          .is_read = from->is_read,
+                          .is_written = from->is_written};
+        if (broker)
+            grade_broker(find_broker(s, broker), pipeline, from->name);
     }
 }
 
@@ -222,7 +224,7 @@ static const char *route_kind_word(route_kind kind)
 static const char *destination(region *memory, const route_config *route)
 {
     if (route->proxy)
-        return queue_location(memory, route->proxy);
+        return broker_location(memory, route->proxy);
     return route->inbox ? region_printf(memory, "inbox %s", route->inbox)
            : route->to  ? region_printf(memory, "queue %s", route->to)
                         : NULL;

@@ -15,11 +15,6 @@
 #include <string.h>
 #include <strings.h>
 
-int page_is_built_in(void)
-{
-    return page_missing == NULL;
-}
-
 static const page_asset *find(const char *path)
 {
     for (const page_asset *asset = page_assets; asset->path; asset++)

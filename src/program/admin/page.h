@@ -8,7 +8,4 @@
  * Always 1: it was answered. */
 int page_handle(http_request *request);
 
-/* Whether the page is in this program, for the line at the start. */
-int page_is_built_in(void);
-
 #endif

@@ -12,6 +12,7 @@
 
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <json-c/json.h>
 #include <stdlib.h>
@@ -263,7 +264,7 @@ readiness *readiness_open(struct live *of, totals *counted)
     pthread_cond_init(&r->wake, &clock);
     pthread_cond_init(&r->answered, &clock);
     pthread_condattr_destroy(&clock);
-    if (live_start_thread(&r->thread, keep_asking, r) == 0)
+    if (start_thread(&r->thread, keep_asking, r) == 0)
         return r;
     free(r);
     return NULL;

@@ -5,6 +5,7 @@
 #include "program/gateway/proxy_inbox.h"
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <semel/operate.h>
 #include <stdlib.h>
@@ -206,7 +207,7 @@ totals *totals_open(void)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&t->wake, &clock);
     pthread_condattr_destroy(&clock);
-    if (live_start_thread(&t->thread, count_all, t) == 0)
+    if (start_thread(&t->thread, count_all, t) == 0)
         return t;
     free(t);
     return NULL;

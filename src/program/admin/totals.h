@@ -1,6 +1,6 @@
 /* What the store holds: unsent messages, dead letters, keys. A thread of its own counts every few
  * seconds, with a deadline for each question; a scrape reads what was counted last. Counting takes
- * time in proportion to what is counted, so the thread pauses thirty times as long as it took.
+ * time in proportion to what is counted, so the thread pauses a hundred times as long as it took.
  *
  * It also looks whether the tables are those that this program needs. */
 #ifndef SEMEL_PROGRAM_ADMIN_TOTALS_H

@@ -365,7 +365,7 @@ static void check_setup(const checking *c)
 
 void config_check(const config *all, diagnostics *found)
 {
-    checking c = {all, found};
+    checking c = {.all = all, .found = found};
     check_missing(&c);
     check_names(&c, "queues");
     check_names(&c, "inboxes");

@@ -9,11 +9,16 @@
 
 void config_check(const config *all, diagnostics *found);
 
+/* check_url.c: what is wrong with the URLs, if the configuration has just been loaded: `found`
+ * knows what was substituted. */
+void config_check_urls(const config *all, diagnostics *found, int is_example);
+
 /* --- for the parts of the check --------------------------------------------------------------- */
 
 typedef struct checking {
     const config *all;
     diagnostics *found;
+    int is_example; /* for the URLs: the file is a document */
 } checking;
 
 void check_keys(const checking *c);       /* check_key.c */

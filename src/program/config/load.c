@@ -159,6 +159,7 @@ static void read_all(loading *l)
     read_section(&r, &section_config, l->root, all);
     config_complete(&l->into->memory, all);
     config_check(all, l->found);
+    config_check_urls(all, l->found, l->from->is_example);
 }
 
 static int load(loading *l)

@@ -110,7 +110,8 @@ static const option queue_options[] = {
      .type = OPTION_URL,
      .flags = OPTION_MAIN | OPTION_REQUIRED,
      .offset = offsetof(queue_config, url),
-     .text = "store: a durable queue in the store; or the URL of a broker",
+     .text = "store: a durable queue in the store; or the URL of a broker: amqp://, kafka://, "
+             "nats:// or redis://; or store:URL#NAME, a queue in another store",
      .example = "amqp://host/?queue=orders"},
     {.name = "workers",
      .type = OPTION_NUMBER,

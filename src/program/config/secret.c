@@ -81,6 +81,13 @@ static int ends_text(char c)
     return isspace((unsigned char)c) || c == '"' || c == '\'';
 }
 
+/* To NATS a user without a password is a token. */
+static int takes_token(const char *text, size_t start)
+{
+    return (start >= 7 && memcmp(text + start - 7, "nats://", 7) == 0) ||
+           (start >= 8 && memcmp(text + start - 8, "natss://", 8) == 0);
+}
+
 /* user:password@ behind the //. The last @ ends it, as in the library. */
 static secret_span password_of(const char *text, size_t start, size_t len)
 {
@@ -94,6 +101,8 @@ static secret_span password_of(const char *text, size_t start, size_t len)
             while (end + 1 < len && text[end] != '}' && !ends_text(text[end]))
                 end++;
     }
+    if (at != SIZE_MAX && at > start && colon > at && takes_token(text, start))
+        return (secret_span){start, at - start};
     if (colon == SIZE_MAX || at == SIZE_MAX || at <= colon + 1)
         return none;
     return (secret_span){colon + 1, at - colon - 1};
@@ -106,18 +115,37 @@ static int is_substitution(const char *text, size_t len)
            memchr(text, '}', len) == text + len - 1 && !memmem(text, len, ":-", 2);
 }
 
+/* Of a store that takes its password so, or a setting of Kafka's client. A file's path is none. */
+static int holds_secret(const char *name, size_t len, const char *value, size_t value_len)
+{
+    static const char *const words[] = {"password", "secret", "pem", "sasl.oauthbearer.config",
+                                        "sasl.kerberos.kinit.cmd"};
+    static const char file[] = "file:";
+    if (len > 2 && memcmp(name, "X.", 2) == 0 && value_len >= sizeof file - 1 &&
+        memcmp(value, file, sizeof file - 1) == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if ((i == 0 || memchr(name, '.', len)) && memmem(name, len, words[i], strlen(words[i])))
+            return 1;
+    return 0;
+}
+
 /* password=... behind a ? or &, at this place. */
 static secret_span password_parameter(const char *text, size_t at, size_t len)
 {
-    static const char name[] = "password=";
-    const size_t name_len = sizeof name - 1;
-    if ((text[at] != '?' && text[at] != '&') || len - at <= name_len ||
-        memcmp(text + at + 1, name, name_len) != 0)
+    size_t name = at + 1, equals = name;
+    if (text[at] != '?' && text[at] != '&')
         return none;
-    size_t from = at + 1 + name_len, end = from;
+    while (equals < len && !strchr("=&", text[equals]) && !ends_text(text[equals]))
+        equals++;
+    if (equals == len || text[equals] != '=')
+        return none;
+    size_t from = equals + 1, end = from;
     while (end < len && text[end] != '&' && !ends_text(text[end]))
         end++;
-    return (secret_span){from, end - from};
+    return holds_secret(text + name, equals - name, text + from, end - from)
+               ? (secret_span){from, end - from}
+               : none;
 }
 
 secret_span secret_in_url(const char *text, size_t len)

@@ -49,8 +49,7 @@ semel_status gateway_open(gateway **out, const config *all, const gateway_links 
                           semel_error *err)
 {
     gateway *g = must_alloc(sizeof *g);
-    g->log = links->log;
-    g->tracer = links->tracer;
+    g->links = *links;
     g->rates = rate_open();
     init_lock(g);
     semel_status status = servers_open(g, all, err);
@@ -356,7 +355,7 @@ void gateway_handle(http_request *request, void *context)
     gateway_route *route = take_route(g, request, path);
     if (!route)
         return;
-    route_trace_begin(g->tracer, route, request);
+    route_trace_begin(g->links.tracer, route, request);
     if (is_within_rate(g, route, request, now_ns)) {
         if (route_table_reopen(route)) {
             handle_by_kind(route, request);

@@ -19,6 +19,9 @@ typedef struct gateway gateway;
 typedef struct gateway_links {
     log *log;
     tracer *tracer; /* NULL: tracing is off */
+    /* that of the store: it is also told of copies that the gateway answers by itself */
+    semel_observer *observer;
+    void *observer_context;
 } gateway_links;
 
 /* Listens as the configuration says, which must have gateway.listen. */

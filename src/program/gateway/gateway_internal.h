@@ -35,8 +35,7 @@ typedef struct old_server {
 } old_server;
 
 struct gateway {
-    log *log;
-    tracer *tracer;
+    gateway_links links;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the table, the pipeline, or the number of requests */
     route_table *table;     /* NULL: never used yet */

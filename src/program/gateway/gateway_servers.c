@@ -6,6 +6,7 @@
  * the old one. The old one still handles what comes on its connections, closes each after an
  * answer, and then those that are idle. */
 #include "program/gateway/gateway_internal.h"
+#include "program/support/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +112,7 @@ static void leave_server(gateway *g, http_server *server)
     old->server = server;
     old->gateway = g;
     http_server_retire(server);
-    if (pthread_create(&old->closer, NULL, close_old, old)) {
+    if (start_thread(&old->closer, close_old, old)) {
         http_server_close(server);
         free(old);
         return;
@@ -135,7 +136,7 @@ static void say_kept(const gateway *g, const semel_error *why)
 {
     buffer text = {0};
     buffer_printf(&text, "%s; the limits of the old configuration stay", why->text);
-    log_write(g->log,
+    log_write(g->links.log,
               &(log_entry){
                   .level = LOG_ERROR, .event = "gateway", .subject = "gateway", .msg = text.data});
     buffer_free(&text);

@@ -134,7 +134,8 @@ route_table *route_table_open(gateway *g, const config *all, semel_store *store,
                                   .store = store,
                                   .pipeline = pipeline,
                                   .assembly = parts,
-                                  .log = g->log,
+                                  .links = &g->links,
+                                  .log = g->links.log,
                                   .gateway = g,
                                   .table = table};
     table->gateway = g;

@@ -174,6 +174,7 @@ typedef struct sending {
     int64_t began_ns;
     sending_end end;
     proxy_answer answer;
+    int is_told;   /* the inbox has reported what became of this request */
     int passes_on; /* the request gets what the upstream has answered, whatever is stored */
 } sending;
 
@@ -316,6 +317,13 @@ static void fail_store(const sending *s, const semel_error *why)
     fail_all(s, &away, ROUTE_UNAVAILABLE);
 }
 
+static void give_copy(const sending *s, const flight_end *end)
+{
+    if (!s->is_told)
+        proxy_tell_copy(s->route, s->call.request, s->key, proxy_copy_outcome(s->key, end));
+    proxy_respond_copy(s->route, s->call.request, s->key, end, s->began_ns);
+}
+
 /* The leader is answered last: its memory has what the copies get. */
 static void give_answer(const sending *s, const proxy_answer *answer, int is_first)
 {
@@ -331,7 +339,7 @@ static void give_answer(const sending *s, const proxy_answer *answer, int is_fir
     else if (is_first)
         proxy_respond_too_large(s->route, s->call.request, answer, 0, s->began_ns);
     else
-        proxy_respond_copy(s->route, s->call.request, s->key, &end, s->began_ns);
+        give_copy(s, &end);
 }
 
 /* Nothing is stored of it, and the next copy is sent or finds an attempt that did not end. */
@@ -381,7 +389,7 @@ static int look_first(const sending *s, semel_error *err)
         is_done = give_stored(s, marker->result);
     else if (marker->state == SEMEL_MARKER_CLAIMED &&
              s->route->config->on_in_flight == SEMEL_IN_FLIGHT_WAIT)
-        flight_elsewhere(s->flight, key, s->call.request, s->began_ns);
+        flight_elsewhere(s->flight, key, s->call.request, s->began_ns, s->is_told);
     else
         is_done = 0;
     semel_marker_free(marker);
@@ -420,7 +428,7 @@ static void give_not_sent(sending *s, semel_outcome outcome, semel_bytes stored,
     if (outcome == SEMEL_REPLAYED && give_stored(s, stored))
         return;
     if (outcome == SEMEL_IN_PROGRESS && waits) {
-        flight_elsewhere(s->flight, s->key, s->call.request, s->began_ns);
+        flight_elsewhere(s->flight, s->key, s->call.request, s->began_ns, s->is_told);
     } else if (outcome == SEMEL_IN_PROGRESS) {
         fail_all(s, &again, ROUTE_CONFLICT);
     } else if (outcome == SEMEL_MISMATCH) {
@@ -455,13 +463,10 @@ static void receive(sending *s)
     semel_outcome outcome;
     semel_result *result = NULL;
     semel_error why = {0};
-    const semel_message message = {.size = sizeof message,
-                                   .id = {s->key->text, s->key->len},
-                                   .type = http_request_method(s->call.request),
-                                   .source = s->route->config->path,
-                                   .body = semel_str(s->key->fingerprint)};
+    const semel_message message = proxy_message(s->route, s->call.request, s->key);
     semel_status status = semel_inbox_receive_result(&outcome, &result, s->state->inbox, &message,
                                                      send_once, s, &why);
+    s->is_told = 1;
     semel_bytes stored = result ? semel_result_bytes(result) : (semel_bytes){NULL, 0};
     note_key(s->state, s->end != SENT_NOT);
     give_outcome(s, status, outcome, stored, &why);

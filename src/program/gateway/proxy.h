@@ -84,6 +84,26 @@ typedef struct upstream_call {
 
 void upstream_run(upstream_call *call);
 
+/* --- copies that the inbox does not see: proxy_copy.c ----------------------------------------- */
+
+/* What everyone who waits gets. */
+typedef struct flight_end {
+    const proxy_answer *answer;  /* NULL: the problem below */
+    const http_problem *problem; /* with members, as route_problem() has them */
+    route_outcome outcome;
+} flight_end;
+
+/* The request as the inbox of the route gets it, in the memory of both. */
+semel_message proxy_message(const gateway_route *route, const http_request *request,
+                            const proxy_key *key);
+
+/* What a copy becomes that gets this end. SEMEL_UNDECIDED: nothing was decided about its key. */
+semel_outcome proxy_copy_outcome(const proxy_key *key, const flight_end *end);
+
+/* Tells the observer of the store of a copy, before it is answered. */
+void proxy_tell_copy(const gateway_route *route, const http_request *request, const proxy_key *key,
+                     semel_outcome outcome);
+
 /* --- the route's own: proxy.c ----------------------------------------------------------------- */
 
 typedef struct flights flights;
@@ -122,15 +142,11 @@ flight_part flights_enter(flight **out, flights *all, const proxy_key *key, http
                           int64_t began_ns);
 /* The key is claimed, and the request about to be sent. */
 void flight_claimed(flight *f);
-/* Another process has the key: the leader waits with the others, until the store has the answer. */
-void flight_elsewhere(flight *f, const proxy_key *key, http_request *request, int64_t began_ns);
+/* Another process has the key: the leader waits with the others, until the store has the answer.
+ * `is_told`: the inbox has reported that it is being handled. */
+void flight_elsewhere(flight *f, const proxy_key *key, http_request *request, int64_t began_ns,
+                      int is_told);
 
-/* What everyone who waits gets. */
-typedef struct flight_end {
-    const proxy_answer *answer;  /* NULL: the problem below */
-    const http_problem *problem; /* with members, as route_problem() has them */
-    route_outcome outcome;
-} flight_end;
 void flight_land(flight *f, const flight_end *end);
 
 void flights_visit(flights *all, gateway_flight_visitor *visit, void *context);

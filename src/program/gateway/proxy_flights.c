@@ -8,6 +8,7 @@
 #include "program/gateway/proxy.h"
 #include "program/handler/drain.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct waiter {
     http_request *request;
     proxy_key key;
     int64_t began_ns, until_ns;
+    int is_told; /* the inbox has reported that the request waits */
 } waiter;
 
 struct flight {
@@ -100,7 +102,8 @@ static void free_flight(flight *f)
 /* --- entering --------------------------------------------------------------------------------- */
 
 /* The key is in the memory of the request, which stays until it is answered. */
-static void add_waiter(flight *f, const proxy_key *key, http_request *request, int64_t began_ns)
+static void add_waiter(flight *f, const proxy_key *key, http_request *request, int64_t began_ns,
+                       int is_told)
 {
     waiter *w = must_alloc(sizeof *w);
     flights *all = f->all;
@@ -108,6 +111,7 @@ static void add_waiter(flight *f, const proxy_key *key, http_request *request, i
                   .key = *key,
                   .began_ns = began_ns,
                   .until_ns = began_ns + all->route->config->wait_ms * NS_PER_MS,
+                  .is_told = is_told,
                   .next = f->waiters};
     f->waiters = w;
     f->waiting++;
@@ -132,13 +136,16 @@ flight_part flights_enter(flight **out, flights *all, const proxy_key *key, http
         part = FLIGHT_WAITS;
     if (part == FLIGHT_WAITS) {
         route_keep(route);
-        add_waiter(f, key, request, began_ns);
+        add_waiter(f, key, request, began_ns, 0);
     }
     pthread_mutex_unlock(&all->lock);
-    if (part == FLIGHT_DIFFERS)
+    if (part == FLIGHT_DIFFERS) {
+        proxy_tell_copy(route, request, key, SEMEL_MISMATCH);
         proxy_respond_mismatch(route, request, began_ns);
-    else if (part == FLIGHT_REPORTED)
+    } else if (part == FLIGHT_REPORTED) {
+        proxy_tell_copy(route, request, key, SEMEL_IN_PROGRESS);
         proxy_respond_in_flight(route, request, began_ns);
+    }
     return part;
 }
 
@@ -149,7 +156,8 @@ void flight_claimed(flight *f)
     pthread_mutex_unlock(&f->all->lock);
 }
 
-void flight_elsewhere(flight *f, const proxy_key *key, http_request *request, int64_t began_ns)
+void flight_elsewhere(flight *f, const proxy_key *key, http_request *request, int64_t began_ns,
+                      int is_told)
 {
     flights *all = f->all;
     route_keep(all->route);
@@ -158,16 +166,25 @@ void flight_elsewhere(flight *f, const proxy_key *key, http_request *request, in
     f->is_claimed = 0;
     f->pause_ms = POLL_FIRST_MS;
     f->poll_ns = steady_clock_ns() + f->pause_ms * NS_PER_MS;
-    add_waiter(f, key, request, began_ns);
+    add_waiter(f, key, request, began_ns, is_told);
     pthread_mutex_unlock(&all->lock);
 }
 
 /* --- landing ---------------------------------------------------------------------------------- */
 
+/* That a copy waits is told once. */
+static void tell_of(const gateway_route *route, const waiter *w, const flight_end *end)
+{
+    semel_outcome outcome = proxy_copy_outcome(&w->key, end);
+    if (!w->is_told || outcome != SEMEL_IN_PROGRESS)
+        proxy_tell_copy(route, w->request, &w->key, outcome);
+}
+
 static void answer_all(gateway_route *route, waiter *first, const flight_end *end)
 {
     for (waiter *at = first, *next; at; at = next) {
         next = at->next;
+        tell_of(route, at, end);
         proxy_respond_copy(route, at->request, &at->key, end, at->began_ns);
         free(at);
         route_release(route);
@@ -324,7 +341,7 @@ flights *flights_open(gateway_route *route)
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_cond_init(&all->some, &steady);
     pthread_condattr_destroy(&steady);
-    if (pthread_create(&all->thread, NULL, watch, all) == 0)
+    if (start_thread(&all->thread, watch, all) == 0)
         return all;
     free_flights(all);
     return NULL;

@@ -1,9 +1,18 @@
 /* See proxy_inbox.h. */
 #include "program/gateway/proxy_inbox.h"
 
+#include <string.h>
+
+static const char prefix[] = "gateway.";
+
 const char *proxy_inbox_name(region *memory, const route_config *route)
 {
-    return region_printf(memory, "gateway.%s", route->name);
+    return region_printf(memory, "%s%s", prefix, route->name);
+}
+
+int proxy_inbox_is(const char *name)
+{
+    return strncmp(name, prefix, sizeof prefix - 1) == 0;
 }
 
 semel_inbox_options proxy_inbox_options(const route_config *route)

@@ -141,7 +141,7 @@ void proxy_respond_copy(gateway_route *route, http_request *request, const proxy
     if (!answer) {
         route_count(route, end->outcome, began_ns);
         http_respond_problem(request, end->problem);
-    } else if (strcmp(answer->fingerprint, key->fingerprint) != 0) {
+    } else if (proxy_copy_outcome(key, end) == SEMEL_MISMATCH) {
         proxy_respond_mismatch(route, request, began_ns);
     } else if (answer->kind == ANSWER_UNKNOWN) {
         proxy_respond_unknown(route, request, key, text_of(request, answer->body), 1, began_ns);

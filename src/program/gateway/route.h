@@ -21,6 +21,7 @@ typedef struct gateway_route {
     semel_pipeline *pipeline; /* NULL for proxies, as the next one */
     const assembly *assembly;
     log *log;
+    const gateway_links *links;
     gateway *gateway;
     void *state; /* of its kind */
     /* the core's */

@@ -1,10 +1,10 @@
 /* See worker_pool.h. The mutex guards everything but the child of a process that is taken (that is
  * its taker's) or about to be started (that is the pool's thread's); it is never held over I/O. */
 #include "program/handler/worker_pool.h"
+#include "program/support/thread.h"
 
 #include <pthread.h>
 #include <semel/semel.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -64,17 +64,6 @@ static void *run_starter(void *context)
     return NULL;
 }
 
-/* Signals are for the threads of the program that wait for them. */
-static int start_thread(worker_pool *pool)
-{
-    sigset_t every, old;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &old);
-    int error = pthread_create(&pool->starter, NULL, run_starter, pool);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
-}
-
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 static void free_pool(worker_pool *pool)
@@ -99,7 +88,7 @@ semel_status worker_pool_open(worker_pool **out, const program *of, const char *
     (void)pthread_cond_init(&pool->changed, &steady);
     (void)pthread_condattr_destroy(&steady);
     (void)pthread_mutex_init(&pool->mutex, NULL);
-    if (start_thread(pool) != 0) {
+    if (start_thread(&pool->starter, run_starter, pool) != 0) {
         free_pool(pool);
         return semel_fail(err, SEMEL_ENOMEM, "worker: cannot start a thread");
     }

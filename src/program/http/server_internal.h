@@ -117,8 +117,7 @@ void http_connection_wait(http_connection *c);               /* without a limit 
  * a while, since a client that is still sending would else lose the answer. */
 void keeper_linger(keeper *k, const http_connection *c);
 
-/* server_threads.c: starts a thread that receives no signals. 0, or an errno. */
-int http_start_thread(pthread_t *out, void *(*run)(void *), void *context);
+/* server_threads.c */
 int http_workers_open(http_server *s); /* 0, or an errno */
 void http_workers_close(http_server *s);
 /* 0: the server takes no requests any more. Else it is counted, and must be queued. */

@@ -6,6 +6,7 @@
  * read yet: a person would see "connection reset" in place of "the body is too large". */
 #include "program/http/server_internal.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -225,7 +226,7 @@ keeper *keeper_open(http_server *server)
     k->server = server;
     k->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&k->lock, NULL);
-    if (k->wake_fd >= 0 && http_start_thread(&k->thread, keep, k) == 0)
+    if (k->wake_fd >= 0 && start_thread(&k->thread, keep, k) == 0)
         return k;
     if (k->wake_fd >= 0)
         (void)close(k->wake_fd);

@@ -1,19 +1,9 @@
 /* The workers, which call the handler, and their queue. It is as long as there are connections at
  * most: each has one request at a time. */
 #include "program/http/server_internal.h"
+#include "program/support/thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
-
-int http_start_thread(pthread_t *out, void *(*run)(void *), void *context)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(out, NULL, run, context);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
 
 int http_take_request(http_server *s)
 {
@@ -66,7 +56,7 @@ int http_workers_open(http_server *s)
     int error = 0;
     s->workers = must_alloc(count * sizeof *s->workers);
     while (!error && s->worker_count < count) {
-        error = http_start_thread(&s->workers[s->worker_count], work, s);
+        error = start_thread(&s->workers[s->worker_count], work, s);
         s->worker_count += !error;
     }
     return error;

@@ -2,13 +2,10 @@
  *
  * Opening a transport receives nothing. It would declare what is missing if the URL says
  * declare=yes; here such a URL is changed to declare=check, and what is missing is no problem. */
+#include "program/operate/brokers.h"
 #include "program/operate/doctor.h"
 
 #include <string.h>
-
-/* AMQP's reply codes, which the transport redis uses, too; and JetStream's for a stream and for a
- * consumer. */
-enum { NOT_FOUND = 404, PRECONDITION_FAILED = 406, NO_STREAM = 10059, NO_CONSUMER = 10014 };
 
 static const char declares[] = "declare=yes";
 
@@ -49,6 +46,7 @@ static const char *name_missing(region *memory, const queue_config *queue)
                       : region_printf(memory, "what queues.%s.url names", queue->name);
 }
 
+/* What is missing, for `run` to make or for a person. */
 static void find_missing(doctor *d, const queue_config *queue)
 {
     const char *host = host_of(&d->memory, queue->url);
@@ -66,39 +64,47 @@ static void find_missing(doctor *d, const queue_config *queue)
                     "%s does not exist on %s", what, host);
 }
 
-/* The error of a NATS transport names what is missing. */
-static void find_missing_stream(doctor *d, const queue_config *queue, const semel_error *why)
+/* The same where the error names it. */
+static void find_named_missing(doctor *d, const queue_config *queue, const semel_error *why)
 {
-    if (strstr(queue->url, declares))
+    const broker_kind *kind = broker_kind_of(queue->url);
+    if (kind->declares && strstr(queue->url, declares))
         doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_OK, NULL,
                     "the stream or consumer of queue %s does not exist yet; run declares it",
                     queue->name);
     else
         doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_ERROR,
-                    region_printf(&d->memory, "add declare=yes to queues.%s.url, or make them",
-                                  queue->name),
+                    kind->declares ? region_printf(&d->memory,
+                                                   "add declare=yes to queues.%s.url, or make them",
+                                                   queue->name)
+                                   : "make it with the broker's tools; semel makes none",
                     "queue %s: %s", queue->name, why->text);
 }
 
 static void find_failure(doctor *d, const queue_config *queue, const semel_error *why)
 {
-    if (why->status == SEMEL_ETRANSPORT && why->native == NOT_FOUND)
-        find_missing(d, queue);
-    else if (why->native == NO_STREAM || why->native == NO_CONSUMER)
-        find_missing_stream(d, queue, why);
-    else if (why->status == SEMEL_ETRANSPORT && why->native == PRECONDITION_FAILED)
-        doctor_find(
-            d, DOCTOR_TOPOLOGY, SEMEL_SEVERITY_ERROR,
-            region_printf(&d->memory, "change queues.%s.url, or delete the queue", queue->name),
-            "queue %s is not as its URL says: %s", queue->name, why->text);
-    else
-        doctor_find(d, DOCTOR_BROKER, SEMEL_SEVERITY_ERROR,
-                    why->status == SEMEL_EUNAVAILABLE
-                        ? region_printf(&d->memory,
-                                        "start the broker, or correct the address in queues.%s.url",
-                                        queue->name)
-                        : NULL,
-                    "queue %s: %s", queue->name, why->text);
+    broker_fault fault = broker_fault_of(queue->url, why);
+    doctor_check check = fault == BROKER_DIFFERENT ? DOCTOR_TOPOLOGY : DOCTOR_BROKER;
+    const char *fix = NULL, *not_as = fault == BROKER_DIFFERENT ? " is not as its URL says" : "";
+    if (fault == BROKER_MISSING) {
+        if (broker_kind_of(queue->url)->says_which)
+            find_named_missing(d, queue, why);
+        else
+            find_missing(d, queue);
+        return;
+    }
+    if (fault == BROKER_DIFFERENT)
+        fix = region_printf(&d->memory, "change queues.%s.url, or delete the queue", queue->name);
+    if (fault == BROKER_REFUSED)
+        fix = region_printf(&d->memory,
+                            "correct user and password in queues.%s.url, or give the user the "
+                            "rights",
+                            queue->name);
+    if (why->status == SEMEL_EUNAVAILABLE)
+        fix = region_printf(&d->memory, "start the broker, or correct the address in queues.%s.url",
+                            queue->name);
+    doctor_find(d, check, SEMEL_SEVERITY_ERROR, fix, "queue %s%s: %s", queue->name, not_as,
+                why->text);
 }
 
 /* One sentence per line. */

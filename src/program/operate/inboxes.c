@@ -4,6 +4,7 @@
 #include "program/cli.h"
 #include "program/config/complete.h"
 #include "program/gateway/proxy.h"
+#include "program/gateway/proxy_inbox.h"
 
 #include <string.h>
 
@@ -57,8 +58,7 @@ const char *inbox_mode_word(tool *t, const known_name *inbox)
 
 int inbox_keeps_answers(const char *inbox)
 {
-    static const char prefix[] = "gateway.";
-    return strncmp(inbox, prefix, sizeof prefix - 1) == 0;
+    return proxy_inbox_is(inbox);
 }
 
 const char *inbox_unknown_outcome(region *to, const char *inbox, const semel_marker *marker)

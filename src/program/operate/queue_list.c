@@ -2,6 +2,7 @@
  * is asked for the number (queue_depth.c). A queue that cannot be counted hides no other one. */
 #include "program/cli.h"
 #include "program/config/complete.h"
+#include "program/operate/brokers.h"
 #include "program/operate/bulk.h"
 #include "program/operate/queues.h"
 #include "program/operate/table.h"
@@ -41,23 +42,6 @@ static const table_column columns[] = {{"QUEUE", "queue", 0, 0},     {"WAITING",
                                        {"OLDEST", NULL, 0, 0},       {NULL, "oldest_at", 0, 0},
                                        {"READERS", "readers", 1, 0}, {"LOCATION", "location", 0, 0},
                                        {NULL, "reason", 0, 0},       {0}};
-
-/* The scheme and the host of a URL: neither user nor password, nor parameters. */
-const char *queue_location(region *memory, const char *url)
-{
-    size_t scheme = strcspn(url, ":");
-    const char *authority = strncmp(url + scheme, "://", 3) == 0 ? url + scheme + 3 : NULL;
-    if (!authority)
-        return region_copy(memory, url, scheme);
-    size_t len = strcspn(authority, "/?#");
-    for (size_t i = len; i > 0; i--)
-        if (authority[i - 1] == '@') {
-            authority += i;
-            len -= i;
-            break;
-        }
-    return region_printf(memory, "%.*s %.*s", (int)scheme, url, (int)len, authority);
-}
 
 /* Threads of running processes that read it. */
 static int64_t readers_of(const queue_config *queue, size_t processes)
@@ -106,7 +90,7 @@ static int add_queue(table *to, queue_depths *brokers, const known_name *known, 
         table_text(to, NULL);
     table_moment(to, count.oldest_ms);
     table_number(to, readers_of(queue, processes));
-    table_text(to, url ? queue_location(&t->memory, url) : "store");
+    table_text(to, url ? broker_queue_location(&t->memory, url) : "store");
     table_text(to, depth.why);
     table_end_row(to);
     return depth.status;
@@ -159,7 +143,7 @@ int queue_open_named(waiting_place *out, tool *t, const char *name)
         status = tool_refuse(t, CLI_FAILED,
                              "queue \"%s\" is at a broker (%s); only queues in the store can be "
                              "read and purged here",
-                             name, queue_location(&t->memory, queue->url));
+                             name, broker_queue_location(&t->memory, queue->url));
     else if (!status && known->in_store && waiting_open(out, t, SEMEL_NAME_QUEUE, name, &why))
         status = tool_failed(t, &why);
     names_free(&all);

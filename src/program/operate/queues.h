@@ -31,9 +31,6 @@ typedef struct queue_count {
  * steps that can be stopped. An exit status. */
 int queue_purge_counted(queue_work *w, const waiting_place *where, const queue_count *counted);
 
-/* The scheme and the host of a URL: neither user nor password, nor parameters. */
-const char *queue_location(region *memory, const char *url);
-
 semel_status queue_count_waiting(queue_count *out, const waiting_place *where, semel_error *err);
 
 /* How many messages are ready in a queue at a broker. */

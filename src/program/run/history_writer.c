@@ -6,21 +6,25 @@
  * a key is complete or missing, and not full of holes. The budget follows from the number of rows
  * that are kept: the history is to reach back for a minute or more, however busy the process is.
  *
+ * Of a request of a proxy there is no message: the inbox has its checksum only, and a caller's
+ * headers are its secrets more often than not.
+ *
  * The thread writes small transactions that do not wait for the disk, so that other writers of a
  * store with one writer wait for some milliseconds. What cannot be written is dropped and counted:
  * a store that is away has other things to do when it is back. Rows are removed by each process
  * that writes some, in steps; a process first looks whether there is something to remove. */
 #include "program/run/history_writer.h"
 
+#include "program/gateway/proxy_inbox.h"
 #include "program/run/history_record.h"
 #include "program/run/ring.h"
 #include "program/support/memory.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <semel/operate.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +122,7 @@ void history_writer_observe(history_writer *w, const semel_event *event)
         return;
     }
     size_t body_max = atomic_load_explicit(&w->body_max, memory_order_relaxed);
-    int contents = body_max && history_is_first(event) &&
+    int contents = body_max && history_is_first(event) && !proxy_inbox_is(event->name) &&
                    atomic_load_explicit(&w->bytes, memory_order_relaxed) < BYTES_MAX;
     history_record *record = history_record_make(event, contents, body_max);
     size_t size = record->size; /* the thread may free it at once */
@@ -404,12 +408,8 @@ void history_writer_configure(history_writer *w, const history_config *options)
 
 void history_writer_use_store(history_writer *w, semel_store *store)
 {
-    sigset_t all, before;
     w->store = store;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    w->runs = pthread_create(&w->thread, NULL, keep_writing, w) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->runs = start_thread(&w->thread, keep_writing, w) == 0;
     if (w->runs)
         return;
     atomic_store(&w->enabled, 0);

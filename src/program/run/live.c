@@ -4,22 +4,11 @@
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-int live_start_thread(pthread_t *out, void *(*run)(void *), void *context)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(out, NULL, run, context);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
 
 live *live_open(log *l, const outcomes *o, int counts_only)
 {

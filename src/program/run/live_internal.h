@@ -73,7 +73,4 @@ int presence_take_answer(presence *p, buffer *to);
 server *server_open(live *all);
 void server_close(server *s);
 
-/* Starts a thread that receives no signals. 0, or an errno. */
-int live_start_thread(pthread_t *out, void *(*run)(void *), void *context);
-
 #endif

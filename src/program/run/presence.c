@@ -6,6 +6,7 @@
  * that it is gone, and whichever process writes its row first removes it after a day. */
 #include "program/run/live_internal.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <semel/operate.h>
 #include <stdlib.h>
@@ -171,7 +172,7 @@ presence *presence_open(live *all)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&p->wake, &clock);
     pthread_condattr_destroy(&clock);
-    if (live_start_thread(&p->thread, keep_present, p) == 0)
+    if (start_thread(&p->thread, keep_present, p) == 0)
         return p;
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);

@@ -7,6 +7,7 @@
 #include "program/run/retrier.h"
 
 #include "program/support/memory.h"
+#include "program/support/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -197,7 +198,7 @@ int retrier_start(retrier **out, const retry_place *place, log *l)
     r->log = l;
     int error = make_lock(r);
     if (!error)
-        error = pthread_create(&r->thread, NULL, retrier_main, r);
+        error = start_thread(&r->thread, retrier_main, r);
     if (error) {
         free(r);
         return error;

@@ -7,6 +7,12 @@
 
 enum { WAIT_MS = 50 };
 
+static gateway_links links_of(service *s)
+{
+    return (gateway_links){
+        .log = s->log, .tracer = s->tracer, .observer = service_observe, .observer_context = s};
+}
+
 static int wants_gateway(const service *s, const config *all)
 {
     return all->gateway.listen && !s->options->once;
@@ -15,7 +21,7 @@ static int wants_gateway(const service *s, const config *all)
 int service_open_gateway(service *s)
 {
     semel_error why = {0};
-    const gateway_links links = {.log = s->log, .tracer = s->tracer};
+    const gateway_links links = links_of(s);
     if (!wants_gateway(s, s->all))
         return CLI_OK;
     if (!gateway_open(&s->gateway, s->all, &links, &why)) {
@@ -32,7 +38,7 @@ int service_open_gateway(service *s)
 
 semel_status service_prepare_gateway(service *s, const config *fresh, semel_error *err)
 {
-    const gateway_links links = {.log = s->log, .tracer = s->tracer};
+    const gateway_links links = links_of(s);
     if (!wants_gateway(s, fresh))
         return SEMEL_OK;
     semel_status status = s->gateway ? gateway_prepare(s->gateway, fresh, err)

@@ -71,6 +71,9 @@ void service_tick(service *s);
  * meanwhile it returns EXIT_STOPPED. */
 enum { EXIT_STOPPED = -1 };
 int service_open_store(service *s);
+/* The observer of the store, and of what the gateway does with copies: its context is the
+ * service. */
+void service_observe(void *context, const semel_event *event);
 /* Prints what the store says of the statements. */
 int service_verify(service *s, const config *all);
 /* Makes the store send the rows of the tables as the configuration that is used says. */

@@ -103,6 +103,32 @@ static void say_inbox(const service *s, const inbox_config *inbox, int width)
     buffer_free(&text);
 }
 
+static void say_warning(const service *s, const char *queue, const char *text, size_t len)
+{
+    region memory = {0};
+    log_write(s->log, &(log_entry){.level = LOG_WARNING,
+                                   .event = "broker",
+                                   .subject = region_printf(&memory, "queue %s", queue),
+                                   .msg = region_copy(&memory, text, len),
+                                   .fields = {{"queue", queue, 0}}});
+    region_free(&memory);
+}
+
+/* What brokers may lose, a sentence per line; what the store may lose stands in its own line. */
+static void say_warnings(const service *s)
+{
+    for (size_t i = 0; i < s->all->queue_count; i++) {
+        const queue_config *queue = &s->all->queues[i];
+        const semel_transport *transport =
+            queue->url ? semel_pipeline_find_queue(s->now.pipeline, queue->name) : NULL;
+        const char *at = transport ? semel_transport_warnings(transport) : "";
+        for (size_t len; *at; at += len + (at[len] == '\n')) {
+            len = strcspn(at, "\n");
+            say_warning(s, queue->name, at, len);
+        }
+    }
+}
+
 static void say_hint(const service *s)
 {
     buffer text = {0};
@@ -147,6 +173,7 @@ void service_say_ready(const service *s)
     for (size_t i = 0; i < all->inbox_count; i++)
         say_inbox(s, &all->inboxes[i], width);
     say_gateway(s);
+    say_warnings(s);
     buffer_text(&text, "ready in ");
     show_duration(&text, took);
     if (isatty(STDERR_FILENO))

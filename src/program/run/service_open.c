@@ -9,6 +9,7 @@
 #include "program/run/service_internal.h"
 #include "program/run/transactions.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,8 +136,7 @@ static int keep_trying(service *s, const char *component, attempt *try_it, void 
 
 /* --- the store -------------------------------------------------------------------------------- */
 
-/* The observer of the store. */
-static void observe(void *context, const semel_event *event)
+void service_observe(void *context, const semel_event *event)
 {
     const service *s = context;
     outcomes_observe(s->outcomes, event);
@@ -163,7 +163,7 @@ static semel_status try_store(service *s, void *context, semel_error *err)
     semel_store *store = NULL;
     region memory = {0};
     (void)context;
-    options.observer = observe;
+    options.observer = service_observe;
     options.observer_context = s;
     options.transactions = transactions_observe;
     options.tracing = tracer_hooks(s->tracer);
@@ -334,7 +334,7 @@ int service_start(service *s, const config *all, running *r)
         return fail(s, "pipeline", &why);
     int error = retrier_start(&r->retrier, &letters, s->log);
     if (!error)
-        error = pthread_create(&r->waiter, NULL, wait_for_end, r);
+        error = start_thread(&r->waiter, wait_for_end, r);
     if (error) {
         semel_fail(&why, SEMEL_ENOMEM, "cannot start a thread: %s", strerror(error));
         return fail(s, "pipeline", &why);

@@ -11,6 +11,7 @@
 #include "program/run/notify.h"
 #include "program/run/service_internal.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -126,7 +127,7 @@ static void *read_signals(void *context)
 
 int service_read_signals(service *s)
 {
-    s->reader_runs = pthread_create(&s->reader, NULL, read_signals, s) == 0;
+    s->reader_runs = start_thread(&s->reader, read_signals, s) == 0;
     return s->reader_runs ? 0 : -1;
 }
 

@@ -11,6 +11,7 @@
  * does not read for a minute, is dropped. */
 #include "program/run/socket_client.h"
 #include "program/support/show.h"
+#include "program/support/thread.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -210,7 +211,7 @@ server *server_open(live *all)
     s->listen_fd = socket_listen(all->path, name, &why);
     if (s->listen_fd >= 0) {
         all->taps = taps_open(all->wake_fd);
-        int error = live_start_thread(&s->thread, run, s);
+        int error = start_thread(&s->thread, run, s);
         if (!error) {
             buffer_free(&why); /* of the places before the one that could be used */
             return s;

@@ -8,6 +8,7 @@
  *
  * The span of a handler's work has ids that are derived (tracer.h); so has its decision, which the
  * hook before the handler and the observer after it both make. */
+#include "program/gateway/proxy_inbox.h"
 #include "program/support/show.h"
 #include "program/trace/tracer_internal.h"
 
@@ -29,12 +30,6 @@ static uint64_t low_half_of(const tracer *t, const char *name, const semel_messa
     return trace_hash(trace_hash(t->secret[0], name, strlen(name)), id.data, id.len);
 }
 
-/* The keys of a proxy route are those of an inbox: the span of the request tells of them. */
-static int is_of_gateway(const char *inbox)
-{
-    return strncmp(inbox, "gateway.", strlen("gateway.")) == 0;
-}
-
 /* What the message that a span is about says, and whether the span is to be made. */
 typedef struct subject {
     trace_context creation;
@@ -49,7 +44,7 @@ static subject look_at(const tracer *t, const char *name, const semel_message *m
     subject s = {0};
     s.is_created = creation_of(&s.creation, message);
     s.low = s.is_created ? trace_low_half(&s.creation) : low_half_of(t, name, message, key);
-    s.sampled = !is_of_gateway(name) &&
+    s.sampled = !proxy_inbox_is(name) && /* the span of the request tells of its key */
                 trace_sampler_takes(&t->settings.sampler, s.is_created ? &s.creation : NULL, s.low);
     return s;
 }

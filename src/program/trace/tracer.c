@@ -1,9 +1,9 @@
 /* See tracer.h: the queue, and the thread that empties it. */
 #include "program/support/show.h"
+#include "program/support/thread.h"
 #include "program/trace/tracer_internal.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -48,12 +48,6 @@ int64_t tracer_wall_ns(int64_t steady_ns)
     return now - (steady_clock_ns() - steady_ns);
 }
 
-tracer_counts tracer_count(const tracer *t)
-{
-    return t ? (tracer_counts){atomic_load(&t->exported), atomic_load(&t->dropped)}
-             : (tracer_counts){0};
-}
-
 /* --- the thread ------------------------------------------------------------------------------- */
 
 /* Spans of one request. 0: there were none. */
@@ -89,9 +83,7 @@ static int export_batch(tracer *t)
     uint64_t count = make_request(t, &request);
     if (count) {
         tell_dropped(t);
-        if (exporter_post(t->exporter, &request, count)) {
-            atomic_fetch_add(&t->exported, count);
-        } else {
+        if (!exporter_post(t->exporter, &request, count)) {
             atomic_fetch_add(&t->dropped, count);
             t->told_dropped += count;
         }
@@ -130,16 +122,6 @@ static void *export_all(void *context)
     while (!is_over(t) && export_batch(t))
         continue;
     return NULL;
-}
-
-static int start_thread(tracer *t)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&t->thread, NULL, export_all, t);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
@@ -185,7 +167,7 @@ static int open_parts(tracer *t)
     t->exporter = exporter_open(&t->settings, t->log, &t->stop);
     return t->wake_fd >= 0 && t->stop.fd >= 0 && t->exporter &&
            getrandom(t->secret, sizeof t->secret, 0) == (ssize_t)sizeof t->secret &&
-           !start_thread(t);
+           !start_thread(&t->thread, export_all, t);
 }
 
 tracer *tracer_open(const config *all, log *l, const outcomes *o)

@@ -32,12 +32,6 @@ void tracer_configure(tracer *t, const config *all);
 const semel_tracing *tracer_hooks(const tracer *t);
 void tracer_observe(tracer *t, const semel_event *event);
 
-typedef struct tracer_counts {
-    uint64_t exported; /* the collector has them */
-    uint64_t dropped;  /* the queue was full, or the collector did not take them */
-} tracer_counts;
-tracer_counts tracer_count(const tracer *t);
-
 /* --- requests that come by HTTP --------------------------------------------------------------- */
 
 /* One request, from its first byte to its answer. A zeroed one is not sampled. */

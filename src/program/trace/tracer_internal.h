@@ -19,7 +19,7 @@ struct tracer {
     atomic_uint_fast64_t ids; /* given so far */
     ring *spans;
     atomic_uint_fast64_t waiting; /* in the ring, about */
-    atomic_uint_fast64_t dropped, exported;
+    atomic_uint_fast64_t dropped;
     int wake_fd; /* a batch is complete */
     trace_stop stop;
     exporter *exporter;

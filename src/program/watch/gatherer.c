@@ -3,6 +3,7 @@
 #include "program/watch/gatherer.h"
 
 #include "program/run/live_internal.h"
+#include "program/support/thread.h"
 #include "program/watch/top_page.h"
 
 #include <stdlib.h>
@@ -101,7 +102,7 @@ gatherer *gatherer_open(tool *t, const argument_list *inboxes, uint64_t every_ms
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&g->wake, &clock);
     pthread_condattr_destroy(&clock);
-    if (live_start_thread(&g->thread, run, g) == 0)
+    if (start_thread(&g->thread, run, g) == 0)
         return g;
     free(g);
     return NULL;

@@ -108,6 +108,15 @@ const semel_keyed_driver dynamo_driver = {
     .inspect = dynamo_inspect,
 };
 
+static semel_status dynamo_check_url(const char *text, semel_error *err)
+{
+    dynamo_address address;
+    mem_arena arena = {0};
+    semel_status status = dynamo_address_read(&address, &arena, text, err);
+    arena_free(&arena);
+    return status;
+}
+
 static semel_status dynamo_store_open(void *store, const void *url,
                                       const semel_store_settings *settings, semel_error *err)
 {
@@ -115,5 +124,6 @@ static semel_status dynamo_store_open(void *store, const void *url,
 }
 
 /* A quarter of what a transaction takes: a message may need four changes. */
-const semel_store_driver dynamodb_store_driver = KEYED_STORE_DRIVER(
-    "dynamodb", dynamo_store_open, NULL, SEMEL_STORE_SHARED, DYNAMO_ACTIONS_MAX / 4);
+const semel_store_driver dynamodb_store_driver =
+    KEYED_STORE_DRIVER("dynamodb", dynamo_store_open, dynamo_check_url, NULL, SEMEL_STORE_SHARED,
+                       DYNAMO_ACTIONS_MAX / 4);

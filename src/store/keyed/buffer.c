@@ -180,12 +180,6 @@ semel_status keyed_unit_write(keyed_unit *unit, keyed_role role, const semel_key
     return put_change(unit, role, keyed_write_of(unit->store, found, now, keep_body), err);
 }
 
-semel_status keyed_unit_remove(keyed_unit *unit, keyed_role role, const semel_keyed_record *found,
-                               semel_error *err)
-{
-    return put_change(unit, role, keyed_remove_of(found), err);
-}
-
 semel_status keyed_unit_step(keyed_unit *unit, keyed_build *build, void *context, semel_error *err)
 {
     keyed_step *step = arena_alloc(&unit->arena, sizeof *step);

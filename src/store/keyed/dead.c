@@ -335,7 +335,8 @@ static int is_wanted(const semel_dead *dead, const semel_dead_filter *filter)
            (!filter->retry || dead->retry == SEMEL_RETRY_ASKED) &&
            (filter->origin == SEMEL_DEAD_ANY || filter->origin == dead->origin) &&
            (!filter->name || strcmp(filter->name, dead->name) == 0) &&
-           (!filter->type || strcmp(type, filter->type) == 0) && dead->at_ms >= filter->since_ms &&
+           (!filter->type || strcmp(type, filter->type) == 0) &&
+           (!filter->since_ms || dead->at_ms >= filter->since_ms) &&
            (!filter->until_ms || dead->at_ms < filter->until_ms);
 }
 

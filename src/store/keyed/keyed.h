@@ -168,13 +168,11 @@ const keyed_change *keyed_unit_find(const keyed_unit *unit, semel_bytes space, s
  * of memory. */
 keyed_change *keyed_unit_change(keyed_unit *unit, semel_bytes space, semel_bytes key);
 
-/* Short ways, for records that the unit has not changed before. `found` is what is there (NULL:
+/* A short way, for records that the unit has not changed before. `found` is what is there (NULL:
  * nothing): the expectation. A version is made. Value and body are borrowed until the commit, so
  * they are in the unit's arena. */
 semel_status keyed_unit_write(keyed_unit *unit, keyed_role role, const semel_keyed_record *found,
                               const semel_keyed_record *now, int keep_body, semel_error *err);
-semel_status keyed_unit_remove(keyed_unit *unit, keyed_role role, const semel_keyed_record *found,
-                               semel_error *err);
 
 /* Adds a step that is built at commit; context is in the unit's arena, and is not altered by later
  * calls of members: undo drops whole steps, those that were added after the savepoint. While steps
@@ -309,9 +307,9 @@ void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver)
 
 /* The table of a backend of semel's own, whose `open` calls keyed_open():
  *     const semel_store_driver redis_store_driver = KEYED_STORE_DRIVER("redis", redis_store_open,
- *                                                       &keyed_watch, SEMEL_STORE_SHARED, 0);
+ *                                      redis_check_url, &keyed_watch, SEMEL_STORE_SHARED, 0);
  * CHANGES_MAX is in messages and keys; a message may need four changes of records. */
-#define KEYED_STORE_DRIVER(SCHEME, OPEN, WATCH, MORE_ABILITIES, CHANGES_MAX)                       \
+#define KEYED_STORE_DRIVER(SCHEME, OPEN, CHECK_URL, WATCH, MORE_ABILITIES, CHANGES_MAX)            \
     {                                                                                              \
         .version = SEMEL_STORE_DRIVER_VERSION,                                                     \
         .abilities = SEMEL_STORE_TRANSACTIONS | SEMEL_STORE_DISTANT | (MORE_ABILITIES),            \
@@ -322,6 +320,7 @@ void keyed_table_make(semel_store_driver *out, const semel_keyed_driver *driver)
         .markers = &keyed_markers, .notes = &keyed_notes, .outbox = &keyed_outbox,                 \
         .dead = &keyed_dead, .watch = (WATCH), .lists = &keyed_lists,                              \
         .operation = &keyed_operation, .inspection = &keyed_inspection, .history = &keyed_history, \
+        .check_url = (CHECK_URL),                                                                  \
     }
 
 #endif

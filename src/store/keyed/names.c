@@ -66,8 +66,8 @@ static semel_status visit_name(const semel_keyed_record *record, void *context, 
 {
     const name_list *list = context;
     char name[SEMEL_KEYED_KEY_MAX + 1];
-    if (record->key.len >= sizeof name)
-        return SEMEL_OK;
+    if (record->key.len >= sizeof name || memchr(record->key.data, 0, record->key.len))
+        return SEMEL_OK; /* no name of semel's */
     memcpy(name, record->key.data, record->key.len);
     name[record->key.len] = 0;
     --*left;

@@ -209,6 +209,17 @@ static int follows(const keyed_item *item, const keyed_item *before, int64_t las
     return item->previous ? item->previous == before->number : item->number <= last;
 }
 
+/* A record of r/ or g/ that somebody has damaged or removed may make two chains of one group. A
+ * message is in one of them, since a record occurs once in an apply(). */
+static int is_taken(const lease_run *run, int64_t number)
+{
+    for (const lease_chain *at = run->first; at; at = at->next)
+        for (size_t i = 0; i < at->count; i++)
+            if (at->items[i].number == number)
+                return 1;
+    return 0;
+}
+
 /* As far as they are due, without a gap. */
 static semel_status take_behind(lease_run *run, lease_chain *chain, const outbox_items *found,
                                 semel_error *err)
@@ -217,15 +228,15 @@ static semel_status take_behind(lease_run *run, lease_chain *chain, const outbox
     if (!items)
         return keyed_out_of_memory(err);
     items[0] = chain->items[0];
+    chain->items = items;
     for (size_t i = 0; i < chain->behind_count; i++) {
         const keyed_item *item = outbox_items_find(found, chain->behind[i]);
         if (!item || item->damaged || !follows(item, &items[chain->count - 1], chain->last) ||
-            !keyed_item_is_due(item, run->now_ms, run->error_ms))
+            !keyed_item_is_due(item, run->now_ms, run->error_ms) || is_taken(run, item->number))
             break;
         items[chain->count++] = *item;
         run->count++;
     }
-    chain->items = items;
     return SEMEL_OK;
 }
 

@@ -105,6 +105,15 @@ static void mariadb_close(void *state)
     arena_free(&store->arena);
 }
 
+static semel_status mariadb_check_url(const char *text, semel_error *err)
+{
+    maria_address address;
+    mem_arena arena = {0};
+    semel_status status = maria_address_read(&address, &arena, text, err);
+    arena_free(&arena);
+    return status;
+}
+
 static semel_status mariadb_open(void *state, const void *text,
                                  const semel_store_settings *settings, semel_error *err)
 {
@@ -272,6 +281,7 @@ const semel_store_driver mariadb_store_driver = {
     .store_size = sizeof(mariadb_store),
     .unit_size = sizeof(mariadb_unit),
     .open = mariadb_open,
+    .check_url = mariadb_check_url,
     .close = mariadb_close,
     .migrate = mariadb_migrate,
     .now = mariadb_now,

@@ -104,6 +104,12 @@ static semel_status make_lock(memory_store *store, semel_error *err)
     return SEMEL_OK;
 }
 
+static semel_status memory_check_url(const char *text, semel_error *err)
+{
+    memory_store read = {.keys_max = 0};
+    return read_url(&read, text, err);
+}
+
 static semel_status memory_open(void *store, const void *text, const semel_store_settings *settings,
                                 semel_error *err)
 {
@@ -399,6 +405,7 @@ const semel_store_driver memory_store_driver = {
     .store_size = sizeof(memory_store),
     .unit_size = sizeof(memory_unit),
     .open = memory_open,
+    .check_url = memory_check_url,
     .close = memory_close,
     .migrate = memory_migrate,
     .now = memory_now,

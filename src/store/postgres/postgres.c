@@ -145,6 +145,15 @@ static void postgres_close(void *state)
     arena_free(&store->arena);
 }
 
+static semel_status postgres_check_url(const char *text, semel_error *err)
+{
+    pg_address address;
+    mem_arena arena = {0};
+    semel_status status = pg_address_read(&address, &arena, text, err);
+    arena_free(&arena);
+    return status;
+}
+
 static semel_status postgres_open(void *state, const void *text,
                                   const semel_store_settings *settings, semel_error *err)
 {
@@ -320,6 +329,7 @@ const semel_store_driver postgres_store_driver = {
     .store_size = sizeof(postgres_store),
     .unit_size = sizeof(postgres_unit),
     .open = postgres_open,
+    .check_url = postgres_check_url,
     .close = postgres_close,
     .migrate = postgres_migrate,
     .now = postgres_now,

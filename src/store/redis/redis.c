@@ -179,6 +179,15 @@ const semel_keyed_driver redis_keyed_driver = {
     .inspect = redis_inspect,
 };
 
+static semel_status redis_check_url(const char *text, semel_error *err)
+{
+    redis_store_address address;
+    mem_arena arena = {0};
+    semel_status status = redis_store_address_read(&address, &arena, text, err);
+    arena_free(&arena);
+    return status;
+}
+
 static semel_status open_store(void *store, const void *url, const semel_store_settings *settings,
                                semel_error *err)
 {
@@ -186,4 +195,4 @@ static semel_status open_store(void *store, const void *url, const semel_store_s
 }
 
 const semel_store_driver redis_store_driver =
-    KEYED_STORE_DRIVER("redis", open_store, &keyed_watch, SEMEL_STORE_SHARED, 0);
+    KEYED_STORE_DRIVER("redis", open_store, redis_check_url, &keyed_watch, SEMEL_STORE_SHARED, 0);

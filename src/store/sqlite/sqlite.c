@@ -168,6 +168,13 @@ static void sqlite_close(void *state)
     destroy_locks(store);
 }
 
+static semel_status sqlite_check_url(const char *text, semel_error *err)
+{
+    url parsed;
+    wishes wanted = {0};
+    return read_url(&parsed, text, &wanted, err);
+}
+
 static semel_status sqlite_open(void *state, const void *text, const semel_store_settings *settings,
                                 semel_error *err)
 {
@@ -320,6 +327,7 @@ const semel_store_driver sqlite_store_driver = {
     .store_size = sizeof(sqlite_store),
     .unit_size = sizeof(sqlite_unit),
     .open = sqlite_open,
+    .check_url = sqlite_check_url,
     .close = sqlite_close,
     .migrate = sqlite_migrate,
     .now = sqlite_now,

@@ -30,10 +30,11 @@ static const setting usual_to_produce[] = {
     {"queue.buffering.max.ms", "1"},
     {"partitioner", "murmur2_random"}, /* as clients in Java have it */
 };
+/* What is queued is that of one partition. When it reaches the bound librdkafka looks again a
+ * second later, so a low one (in messages, for one) would bound the rate. */
 static const setting usual_to_consume[] = {
     {"message.max.bytes", MESSAGE_BYTES_MAX},
-    {"queued.min.messages", "1000"},
-    {"queued.max.messages.kbytes", "16384"},
+    {"queued.max.messages.kbytes", "4096"},
     {"fetch.error.backoff.ms", "100"},
 };
 
@@ -56,7 +57,7 @@ static semel_status set(rd_kafka_conf_t *conf, const char *name, const char *val
     rd_kafka_conf_res_t result = rd_kafka_conf_set(conf, name, value, text, sizeof text);
     if (result == RD_KAFKA_CONF_OK)
         return SEMEL_OK;
-    return semel_fail(err, SEMEL_EINVAL, "URL: librdkafka %s %s%s",
+    return semel_fail(err, SEMEL_EINVAL, "URL: librdkafka %s \"%s%s\"",
                       result == RD_KAFKA_CONF_UNKNOWN ? "knows no setting"
                                                       : "does not accept the value of",
                       shown, name);
@@ -126,6 +127,15 @@ static semel_status configure(rd_kafka_conf_t *conf, kafka_role role, const kafk
     for (size_t i = 0; !status && i < address->setting_count; i++)
         status = set(conf, address->settings[i].name, address->settings[i].value, "X.", err);
     return status ? status : set_needed(conf, role, address, err);
+}
+
+/* Producers and consumers know the same settings. */
+semel_status kafka_client_check(const kafka_address *address, semel_error *err)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    semel_status status = configure(conf, KAFKA_INSPECTS, address, err);
+    rd_kafka_conf_destroy(conf);
+    return status;
 }
 
 /* --- callbacks -------------------------------------------------------------------------------- */

@@ -37,7 +37,10 @@ struct kafka_client {
     int all_down; /* no broker can be reached */
 };
 
-/* SEMEL_EINVAL for a setting that librdkafka does not know or accept. No broker is contacted. */
+/* SEMEL_EINVAL for a setting that librdkafka does not know or accept. */
+semel_status kafka_client_check(const kafka_address *address, semel_error *err);
+
+/* The same, and then a client. No broker is contacted. */
 semel_status kafka_client_open(kafka_client *client, kafka_role role, const kafka_address *address,
                                const kafka_calls *calls, void *owner, semel_error *err);
 

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+/* A commit without an answer for ANSWER_MS counts as lost, and the next one goes out. */
+enum { ANSWER_MS = 30000 };
 enum { COMMIT_EVERY_MS = 200, ASK_MS = 1000, STRIDE = 1000, SERVE_MS = 50 };
 
 static rd_kafka_topic_partition_list_t *new_list(void)
@@ -152,11 +154,13 @@ static int is_due(const kafka_receiver *self)
 /* NULL: there is nothing to say, or not yet. */
 static rd_kafka_topic_partition_list_t *list_due(kafka_receiver *self)
 {
-    if (self->commit_open || wait_clock_ms() < self->commit_not_before_ms || !is_due(self))
+    int64_t now_ms = wait_clock_ms();
+    if ((self->commit_open && now_ms < self->commit_until_ms) ||
+        now_ms < self->commit_not_before_ms || !is_due(self))
         return NULL;
     rd_kafka_topic_partition_list_t *list = new_list();
-    self->commits++;
-    self->commit_open = 1;
+    self->commit_open = ++self->commits;
+    self->commit_until_ms = now_ms + ANSWER_MS;
     self->commit_hurries = 0;
     for (size_t i = 0; i < self->partition_count; i++)
         if (urgency(self, self->partitions[i]))
@@ -191,15 +195,17 @@ static void take_answer(rd_kafka_t *handle, rd_kafka_resp_err_t code,
 {
     const kafka_client *client = rd_kafka_opaque(handle);
     kafka_receiver *self = client->owner;
+    uint64_t number = (uint64_t)(uintptr_t)opaque;
     int64_t now_ms = wait_clock_ms();
     pthread_mutex_lock(&self->lock);
-    self->commit_open = 0;
+    if (self->commit_open == number)
+        self->commit_open = 0;
     self->commit_at_ms = now_ms + COMMIT_EVERY_MS;
     self->commit_not_before_ms = code ? now_ms + COMMIT_EVERY_MS : 0;
     if (code && kafka_status_of(code) == SEMEL_ETRANSPORT)
         kafka_receiver_note(self, code, "committing offsets", NULL);
     for (int i = 0; !code && partitions && i < partitions->cnt; i++)
-        apply_answer(self, &partitions->elems[i], (uint64_t)(uintptr_t)opaque);
+        apply_answer(self, &partitions->elems[i], number);
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
 }

@@ -112,12 +112,13 @@ static int read_other(reading *r, const semel_header *header)
 {
     int64_t ms = 0;
     if (text_same(header->name, kafka_time_header)) {
-        if (rfc3339_parse(&ms, header->value.data, header->value.len))
+        if (!r->message->time_ms && rfc3339_parse(&ms, header->value.data, header->value.len))
             r->message->time_ms = ms;
         return 1;
     }
     if (text_same(header->name, kafka_exact_time_header)) {
-        r->message->time_ms = number_of(header->value);
+        if (!r->message->time_ms)
+            r->message->time_ms = number_of(header->value);
         return 1;
     }
     if (text_same(header->name, kafka_no_topic_header))

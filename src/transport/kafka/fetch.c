@@ -1,10 +1,15 @@
 /* The thread of a receiver. It serves the client, whatever the handlers do: it takes records as
  * they come, up to the bounds, answers rebalances, and sees to it that commits go out.
  *
- * Bounds instead of an endless buffer: a partition with `prefetch` unsettled messages, with `ahead`
- * positions from its first unsettled one on, or with too many bytes that were not handed out is
- * paused, and resumed when half of that is left. A pause costs librdkafka what it has fetched
- * already, so the thread waits a moment for room before it pauses.
+ * Bounds instead of an endless buffer: of a partition with `prefetch` unsettled messages, with
+ * `ahead` positions from its first unsettled one on, or with too many bytes that were not handed
+ * out, nothing more is taken until half of that is left. What librdkafka has fetched meanwhile
+ * stays in its queue of this partition, which has bounds of its own (client.c). To pause the
+ * partition instead would throw that away, and librdkafka takes some tenths of a second to fetch it
+ * again.
+ *
+ * The thread waits for an eventfd, to which librdkafka writes when something comes to one of the
+ * queues.
  *
  * If memory runs out, or librdkafka gives up, the thread leaves the group and ends: nothing is
  * skipped, everything unsettled comes again, and the next receive joins anew. */
@@ -14,10 +19,12 @@
 #include "transport/kafka/envelope.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { POLL_MS = 100, REJECTING_MS = 5, ROOM_MS = 20, PROBE_MS = 1000, PROBE_WAIT_MS = 500 };
+enum { POLL_MS = 100, REJECTING_MS = 5, PROBE_MS = 1000, PROBE_WAIT_MS = 500 };
 enum { AT_ONCE = 128 }; /* records under one lock */
 enum { CLOSE_MS = 5000, REJECTED_MS = 2000, SERVE_MS = 20 };
 enum { READY_BYTES_MAX = 8 << 20 }; /* of one partition */
@@ -77,12 +84,6 @@ static void look_for_brokers(kafka_receiver *self)
 }
 
 /* --- records ---------------------------------------------------------------------------------- */
-
-/* `assignments` is how many there were when it was polled: of a later one it is none. */
-typedef struct kafka_polled {
-    rd_kafka_message_t *record;
-    uint64_t assignments;
-} kafka_polled;
 
 static size_t read_headers(semel_header out[], size_t max, rd_kafka_headers_t *headers)
 {
@@ -153,69 +154,20 @@ static void go_back(kafka_receiver *self, kafka_partition *partition)
 }
 
 /* Of a partition that was not ours when librdkafka gave it to us: the next owner gets it. */
-static void accept_record(kafka_receiver *self, const kafka_polled *polled)
+static void accept_record(kafka_receiver *self, rd_kafka_message_t *record)
 {
-    rd_kafka_message_t *record = polled->record;
     size_t index = (size_t)record->partition;
     kafka_partition *partition = index < self->partition_count ? self->partitions[index] : NULL;
     if (record->err) {
         kafka_receiver_note(self, record->err, "receiving", rd_kafka_message_errstr(record));
         return;
     }
-    if (!partition || !partition->assignment || partition->came_by > polled->assignments)
+    if (!partition || !partition->assignment)
         return;
     if (record->offset < partition->window.next)
         go_back(self, partition);
     if (!add_record(self, partition, record))
         fail_thread(self, RD_KAFKA_RESP_ERR__FAIL, "receiving", "out of memory for a message");
-}
-
-/* So many may come without going beyond a bound, whatever partition they are of; one in any case,
- * or nobody would serve the client. */
-static size_t room_for(kafka_receiver *self)
-{
-    size_t least = AT_ONCE;
-    pthread_mutex_lock(&self->lock);
-    for (size_t i = 0; i < self->partition_count; i++) {
-        const kafka_partition *one = self->partitions[i];
-        if (!one || !one->assignment || one->is_paused)
-            continue;
-        size_t room = one->window.unsettled < self->address->prefetch
-                          ? self->address->prefetch - one->window.unsettled
-                          : 1;
-        least = room < least ? room : least;
-    }
-    pthread_mutex_unlock(&self->lock);
-    return least;
-}
-
-/* Partitions may go and come back between two of them. */
-static size_t poll_records(kafka_receiver *self, kafka_polled polled[], int wait_ms)
-{
-    size_t count = 0, max = room_for(self);
-    while (count < max) {
-        rd_kafka_message_t *record =
-            rd_kafka_consumer_poll(self->client.handle, count ? 0 : wait_ms);
-        if (!record)
-            break;
-        polled[count++] = (kafka_polled){record, self->assignments};
-    }
-    return count;
-}
-
-static void fetch(kafka_receiver *self, int wait_ms)
-{
-    kafka_polled polled[AT_ONCE];
-    size_t count = poll_records(self, polled, wait_ms);
-    if (!count)
-        return;
-    pthread_mutex_lock(&self->lock);
-    for (size_t i = 0; i < count && !self->has_failed; i++)
-        accept_record(self, &polled[i]);
-    pthread_cond_broadcast(&self->changed);
-    pthread_mutex_unlock(&self->lock);
-    for (size_t i = 0; i < count; i++)
-        rd_kafka_message_destroy(polled[i].record);
 }
 
 /* --- bounds ----------------------------------------------------------------------------------- */
@@ -227,69 +179,73 @@ static int is_full(const kafka_receiver *self, const kafka_partition *partition)
            partition->ready_bytes >= READY_BYTES_MAX;
 }
 
-static int has_room(const kafka_receiver *self, const kafka_partition *partition)
+int kafka_partition_has_room(const kafka_receiver *receiver, const kafka_partition *partition)
 {
-    return partition->window.unsettled <= self->address->prefetch / 2 &&
-           partition->window.count <= self->address->ahead / 2 &&
+    return partition->window.unsettled <= receiver->address->prefetch / 2 &&
+           partition->window.count <= receiver->address->ahead / 2 &&
            partition->ready_bytes <= READY_BYTES_MAX / 2;
 }
 
-/* 1 if a partition has just become full. */
-static int mark_full(kafka_receiver *self)
+static size_t least(size_t a, size_t b)
 {
-    int any = 0;
-    for (size_t i = 0; i < self->partition_count; i++) {
-        kafka_partition *one = self->partitions[i];
-        if (!one || !one->assignment || one->is_paused)
-            continue;
-        one->was_full = is_full(self, one);
-        any |= one->was_full;
-    }
-    return any;
+    return a < b ? a : b;
 }
 
-/* A moment, so that handlers that are fast enough do not cause a pause. */
-static void wait_for_room(kafka_receiver *self)
+/* So many records may come. One that has become full has no room until half of it is free. */
+static size_t room_of(const kafka_receiver *self, kafka_partition *partition)
 {
-    int64_t until_ms = wait_clock_ms() + ROOM_MS;
-    struct timespec until = wait_until(until_ms);
-    pthread_mutex_lock(&self->lock);
-    while (!self->is_ending && mark_full(self) && wait_clock_ms() < until_ms)
-        (void)pthread_cond_timedwait(&self->changed, &self->lock, &until);
-    pthread_mutex_unlock(&self->lock);
+    partition->is_full =
+        partition->is_full ? !kafka_partition_has_room(self, partition) : is_full(self, partition);
+    return partition->is_full
+               ? 0
+               : least(AT_ONCE, least(self->address->prefetch - partition->window.unsettled,
+                                      self->address->ahead - partition->window.count));
 }
 
-typedef struct flow {
-    rd_kafka_topic_partition_list_t *pause, *resume;
-} flow;
+/* --- taking ----------------------------------------------------------------------------------- */
 
-static void decide_flow(kafka_receiver *self, flow *to)
+/* Partitions go and come while the client is served. What comes by its queue are errors. */
+static void serve_client(kafka_receiver *self)
 {
-    for (size_t i = 0; i < self->partition_count; i++) {
-        kafka_partition *one = self->partitions[i];
-        if (!one || !one->assignment)
-            continue;
-        int change = one->is_paused ? has_room(self, one) : is_full(self, one);
-        if (change)
-            rd_kafka_topic_partition_list_add(one->is_paused ? to->resume : to->pause,
-                                              self->address->topic, one->id);
-        one->is_paused ^= change;
-        one->was_full = one->is_paused;
+    rd_kafka_message_t *record;
+    while ((record = rd_kafka_consumer_poll(self->client.handle, 0)) != NULL) {
+        pthread_mutex_lock(&self->lock);
+        accept_record(self, record);
+        pthread_mutex_unlock(&self->lock);
+        rd_kafka_message_destroy(record);
     }
 }
 
-static void pause_and_resume(kafka_receiver *self)
+/* 1 if there may be more to take at once. */
+static int take_records(kafka_receiver *self, kafka_partition *partition)
 {
-    flow to = {rd_kafka_topic_partition_list_new(0), rd_kafka_topic_partition_list_new(0)};
+    rd_kafka_message_t *records[AT_ONCE];
     pthread_mutex_lock(&self->lock);
-    decide_flow(self, &to);
+    size_t room = partition->assignment ? room_of(self, partition) : 0;
     pthread_mutex_unlock(&self->lock);
-    if (to.pause->cnt)
-        (void)rd_kafka_pause_partitions(self->client.handle, to.pause);
-    if (to.resume->cnt)
-        (void)rd_kafka_resume_partitions(self->client.handle, to.resume);
-    rd_kafka_topic_partition_list_destroy(to.pause);
-    rd_kafka_topic_partition_list_destroy(to.resume);
+    ssize_t got = room && partition->queue
+                      ? rd_kafka_consume_batch_queue(partition->queue, 0, records, room)
+                      : 0;
+    if (got <= 0)
+        return 0;
+    pthread_mutex_lock(&self->lock);
+    for (ssize_t i = 0; i < got && !self->has_failed; i++)
+        accept_record(self, records[i]);
+    pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&self->lock);
+    for (ssize_t i = 0; i < got; i++)
+        rd_kafka_message_destroy(records[i]);
+    return (size_t)got == room;
+}
+
+static int fetch(kafka_receiver *self)
+{
+    int more = 0;
+    serve_client(self);
+    for (size_t i = 0; i < self->partition_count; i++)
+        if (self->partitions[i])
+            more |= take_records(self, self->partitions[i]);
+    return more;
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -302,12 +258,15 @@ static int goes_on(kafka_receiver *self)
     return going;
 }
 
-static int wait_of(kafka_receiver *self)
+static void wait_for_events(kafka_receiver *self)
 {
+    struct pollfd one = {.fd = self->wake_fd, .events = POLLIN};
+    uint64_t events;
     pthread_mutex_lock(&self->lock);
     int wait_ms = self->rejected.first ? REJECTING_MS : POLL_MS;
     pthread_mutex_unlock(&self->lock);
-    return wait_ms;
+    if (poll(&one, 1, wait_ms) > 0)
+        (void)!read(self->wake_fd, &events, sizeof events);
 }
 
 /* Records that come meanwhile are not wanted any more: nothing says that they were read. */
@@ -337,14 +296,14 @@ void *kafka_receiver_run(void *receiver)
 {
     kafka_receiver *self = receiver;
     while (goes_on(self)) {
-        fetch(self, wait_of(self));
+        int more = fetch(self);
         look_at_trouble(self);
         kafka_receiver_ask_progress(self);
         kafka_receiver_commit(self);
         kafka_receiver_send_rejected(self);
-        wait_for_room(self);
-        pause_and_resume(self);
         look_for_brokers(self);
+        if (!more)
+            wait_for_events(self);
     }
     kafka_receiver_end_rejected(self, REJECTED_MS);
     leave_group(self);

@@ -162,6 +162,14 @@ static void warn_of_topic(char out[KAFKA_WARNINGS_ROOM], const kafka_facts *fact
                   "(retention.bytes)");
 }
 
+/* librdkafka's issue 4312: an assertion fails when a member of a cooperative group leaves it while
+ * that is being divided. */
+static int may_abort_at_end(const kafka_address *address)
+{
+    enum { MENDED = 0x020300ff };
+    return *address->group && address->cooperative && rd_kafka_version() < MENDED;
+}
+
 void kafka_facts_warnings(char out[KAFKA_WARNINGS_ROOM], int *refuse, const kafka_facts *facts,
                           const kafka_address *address)
 {
@@ -176,6 +184,10 @@ void kafka_facts_warnings(char out[KAFKA_WARNINGS_ROOM], int *refuse, const kafk
         warn(out, "a new group does not get what is in the topic already (from=latest)");
     if (*address->group && !*address->dead)
         warn(out, "a message that is rejected is dropped (there is no dead=)");
+    if (may_abort_at_end(address))
+        warn(out, "librdkafka before 2.3.0 may abort the process when it leaves a group with "
+                  "assignment=cooperative; no message is lost by it, and assignment=eager has no "
+                  "such fault");
 }
 
 /* --- depth ------------------------------------------------------------------------------------ */

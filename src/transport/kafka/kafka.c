@@ -49,6 +49,26 @@ static semel_status open_parts(kafka *self, semel_error *err)
     return status;
 }
 
+static semel_status need_group(const kafka_address *address, semel_error *err)
+{
+    return *address->group
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_EMISUSE, "this URL names no group= to receive with");
+}
+
+static semel_status kafka_check_url(const char *text, int receives, semel_error *err)
+{
+    kafka_address address;
+    semel_status status = kafka_address_read(&address, text, err);
+    if (status)
+        return status;
+    status = kafka_client_check(&address, err);
+    if (!status && receives)
+        status = need_group(&address, err);
+    kafka_address_free(&address);
+    return status;
+}
+
 /* The seam's clock is not Kafka's: all waits here are for others to act. */
 static semel_status kafka_open(void *transport, const char *text,
                                const semel_transport_settings *settings, semel_error *err)
@@ -95,18 +115,11 @@ static semel_status kafka_publish(void *transport, semel_publish_result results[
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
-static semel_status refuse_without_group(const kafka *self, semel_error *err)
-{
-    return *self->address.group
-               ? SEMEL_OK
-               : semel_fail(err, SEMEL_EMISUSE, "this URL names no group= to receive with");
-}
-
 static semel_status kafka_receive(void *transport, semel_delivery deliveries[], size_t max,
                                   size_t *count, uint32_t wait_ms, semel_error *err)
 {
     kafka *self = transport;
-    semel_status status = refuse_without_group(self, err);
+    semel_status status = need_group(&self->address, err);
     return status ? status
                   : kafka_receiver_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
@@ -139,7 +152,7 @@ static int kafka_keeps_rejected(const void *transport)
 static semel_status kafka_count_ready(void *transport, uint64_t *ready, semel_error *err)
 {
     kafka *self = transport;
-    semel_status status = refuse_without_group(self, err);
+    semel_status status = need_group(&self->address, err);
     return status ? status : kafka_depth(&self->address, &self->receiver, ready, err);
 }
 
@@ -175,4 +188,5 @@ const semel_transport_driver kafka_transport_driver = {
     .keeps_rejected = kafka_keeps_rejected,
     .depth = kafka_count_ready,
     .revoked = kafka_revoked,
+    .check_url = kafka_check_url,
 };

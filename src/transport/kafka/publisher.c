@@ -209,13 +209,14 @@ static void send_one(kafka_publisher *self, size_t index, int64_t until_ms)
     }
 }
 
-/* Reports that are there are taken, however late it is. */
+/* Reports that are there are taken, however late it is. A flush serves the client, too, and sends
+ * at once what librdkafka would hold back for a moment in case that more comes. */
 static void wait_for_reports(kafka_publisher *self, int64_t until_ms)
 {
     (void)rd_kafka_poll(self->client.handle, 0);
     while (self->batch.open && time_left(until_ms)) {
         int left = time_left(until_ms);
-        (void)rd_kafka_poll(self->client.handle, left < POLL_MS ? left : POLL_MS);
+        (void)rd_kafka_flush(self->client.handle, left < POLL_MS ? left : POLL_MS);
     }
 }
 

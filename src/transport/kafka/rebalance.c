@@ -77,15 +77,26 @@ static void begin(kafka_receiver *self, kafka_partition *one)
     one->commit = 0;
 }
 
+/* Before the assignment is answered, or the first records would come by the client's queue. */
+static int open_queue(kafka_receiver *self, kafka_partition *one)
+{
+    kafka_receiver_forget(&one->queue);
+    one->queue = rd_kafka_queue_get_partition(self->client.handle, self->address->topic, one->id);
+    if (!one->queue)
+        return 0;
+    rd_kafka_queue_forward(one->queue, NULL);
+    kafka_receiver_watch(self, one->queue);
+    return 1;
+}
+
 static int assign_one(kafka_receiver *self, int32_t id, const char *cluster)
 {
     kafka_partition *one = need_partition(self, id);
-    if (!one)
+    if (!one || !open_queue(self, one))
         return 0;
     begin(self, one);
-    one->came_by = one->assignment;
     one->origin = keep_origin(self, one->origin, cluster);
-    one->is_known = one->is_paused = one->was_full = 0;
+    one->is_known = one->is_full = 0;
     return 1;
 }
 
@@ -125,34 +136,21 @@ void kafka_receiver_begin_anew(kafka_receiver *receiver, kafka_partition *partit
     partition->is_known = 1;
 }
 
-/* librdkafka remembers a pause beyond the assignment: a partition that comes back would be silent.
- * One that is not paused must not be resumed, or what it has fetched would come twice. */
-static void resume_paused(kafka_receiver *self, const rd_kafka_topic_partition_list_t *partitions)
+static void give_up(kafka_receiver *self, kafka_partition *one)
 {
-    rd_kafka_topic_partition_list_t *paused = rd_kafka_topic_partition_list_new(partitions->cnt);
-    pthread_mutex_lock(&self->lock);
-    for (int i = 0; i < partitions->cnt; i++) {
-        size_t index = (size_t)partitions->elems[i].partition;
-        const kafka_partition *one = index < self->partition_count ? self->partitions[index] : NULL;
-        if (one && one->assignment && one->is_paused)
-            rd_kafka_topic_partition_list_add(paused, self->address->topic, one->id);
-    }
-    pthread_mutex_unlock(&self->lock);
-    if (paused->cnt)
-        (void)rd_kafka_resume_partitions(self->client.handle, paused);
-    rd_kafka_topic_partition_list_destroy(paused);
+    drop_one(self, one);
+    kafka_receiver_forget(&one->queue);
 }
 
 static void revoke(kafka_receiver *self, const rd_kafka_topic_partition_list_t *partitions)
 {
     if (!rd_kafka_assignment_lost(self->client.handle))
         kafka_receiver_commit_last(self, partitions, COMMIT_MS);
-    resume_paused(self, partitions);
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < partitions->cnt; i++) {
         size_t index = (size_t)partitions->elems[i].partition;
         if (index < self->partition_count && self->partitions[index])
-            drop_one(self, self->partitions[index]);
+            give_up(self, self->partitions[index]);
     }
     pthread_mutex_unlock(&self->lock);
 }
@@ -162,7 +160,7 @@ void kafka_receiver_drop_all(kafka_receiver *receiver)
     pthread_mutex_lock(&receiver->lock);
     for (size_t i = 0; i < receiver->partition_count; i++)
         if (receiver->partitions[i])
-            drop_one(receiver, receiver->partitions[i]);
+            give_up(receiver, receiver->partitions[i]);
     receiver->commit_open = 0;
     pthread_mutex_unlock(&receiver->lock);
 }

@@ -10,7 +10,10 @@
 #include "base/thread.h"
 #include "base/wait.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { LARGE = 65536 };
 
@@ -58,10 +61,25 @@ static void free_deliveries(kafka_receiver *self)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
+static const uint64_t one_event = 1;
+
 void kafka_receiver_wake(kafka_receiver *receiver)
 {
-    if (receiver->queue)
-        rd_kafka_queue_yield(receiver->queue);
+    (void)!write(receiver->wake_fd, &one_event, sizeof one_event); /* it fails if it is awake */
+}
+
+void kafka_receiver_watch(kafka_receiver *receiver, rd_kafka_queue_t *queue)
+{
+    rd_kafka_queue_io_event_enable(queue, receiver->wake_fd, &one_event, sizeof one_event);
+}
+
+void kafka_receiver_forget(rd_kafka_queue_t **queue)
+{
+    if (!*queue)
+        return;
+    rd_kafka_queue_io_event_enable(*queue, -1, NULL, 0);
+    rd_kafka_queue_destroy(*queue);
+    *queue = NULL;
 }
 
 static semel_status subscribe(kafka_receiver *self, semel_error *err)
@@ -85,14 +103,13 @@ static semel_status start_client(kafka_receiver *self, semel_error *err)
     if (status)
         return status;
     self->queue = rd_kafka_queue_get_consumer(self->client.handle);
+    kafka_receiver_watch(self, self->queue);
     return subscribe(self, err);
 }
 
 static void end_client(kafka_receiver *self)
 {
-    if (self->queue)
-        rd_kafka_queue_destroy(self->queue);
-    self->queue = NULL;
+    kafka_receiver_forget(&self->queue);
     kafka_client_close(&self->client);
 }
 
@@ -144,9 +161,14 @@ semel_status kafka_receiver_init(kafka_receiver *receiver, const kafka_address *
                                  semel_error *err)
 {
     receiver->address = address;
+    receiver->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (receiver->wake_fd < 0)
+        return semel_fail(err, SEMEL_ETRANSPORT, "no eventfd for a receiver: %s", strerror(errno));
     int error = pthread_mutex_init(&receiver->lock, NULL);
     if (!error && (error = wait_condition_init(&receiver->changed)) != 0)
         pthread_mutex_destroy(&receiver->lock);
+    if (error)
+        (void)close(receiver->wake_fd);
     return error ? semel_fail(err, SEMEL_ENOMEM, "no lock for a receiver: %s", strerror(error))
                  : SEMEL_OK;
 }
@@ -169,17 +191,17 @@ void kafka_receiver_close(kafka_receiver *receiver)
     arena_free(&receiver->names);
     pthread_cond_destroy(&receiver->changed);
     pthread_mutex_destroy(&receiver->lock);
+    (void)close(receiver->wake_fd);
 }
 
 /* --- handing out ------------------------------------------------------------------------------ */
 
-/* The thread may be waiting for room in this partition, or may take its pause back. */
-static void make_room(kafka_receiver *self, const kafka_partition *partition)
+static void make_room(kafka_receiver *self, kafka_partition *partition)
 {
-    if (partition->is_paused)
-        kafka_receiver_wake(self);
-    else if (partition->was_full)
-        pthread_cond_broadcast(&self->changed);
+    if (!partition->is_full || !kafka_partition_has_room(self, partition))
+        return;
+    partition->is_full = 0;
+    kafka_receiver_wake(self);
 }
 
 /* A message's number of deliveries is counted when it is handed out for the first time; a retry has

@@ -4,7 +4,7 @@
  * whatever the handlers do, and no slow handler loses its partitions.
  *
  * receiver.c   starts and ends the thread; hands deliveries out; takes verdicts
- * fetch.c      the thread's loop: takes records from librdkafka, pauses and resumes partitions
+ * fetch.c      the thread's loop: takes records from librdkafka, within the bounds
  * rebalance.c  partitions come and go
  * commit.c     what the broker is told about progress, and what it knew before
  * dead.c       what is rejected, on its way to the topic for it */
@@ -26,7 +26,7 @@ typedef struct kafka_partition {
     /* The number of the assignment by which it is ours; 0: it is not. A partition that comes back
      * has another one, so what was handed out before is not taken for what is now. */
     uint64_t assignment;
-    uint64_t came_by; /* the number that it had at the last rebalance */
+    rd_kafka_queue_t *queue; /* what librdkafka has fetched of it; the thread's. NULL: not ours */
     kafka_window window;
     size_t ready_bytes;    /* of what has come and was not handed out */
     int64_t handed;        /* behind the last position that was handed out; -1: none was */
@@ -37,8 +37,7 @@ typedef struct kafka_partition {
     uint64_t commit;       /* the number of the commit under way; 0: none is */
     int64_t commit_prefix; /* what it says */
     int64_t commit_reserved;
-    int is_paused;
-    int was_full; /* when the thread last looked */
+    int is_full; /* nothing more is taken from the queue */
 } kafka_partition;
 
 typedef struct kafka_delivery {
@@ -57,7 +56,8 @@ typedef struct kafka_receiver {
     pthread_cond_t changed;
 
     kafka_client client;
-    rd_kafka_queue_t *queue; /* the client's */
+    rd_kafka_queue_t *queue; /* the client's; records do not come by it */
+    int wake_fd; /* an eventfd that the thread waits for; librdkafka writes to it, too */
     pthread_t thread;
     int is_running; /* there is a thread */
     int is_ending;  /* it is to end, and one caller waits for that */
@@ -72,10 +72,11 @@ typedef struct kafka_receiver {
     delivery_table out;
     delivery_node *spare; /* by same_bucket */
 
-    uint64_t commits;     /* numbers given so far */
-    int commit_open;      /* one is under way */
-    int commit_hurries;   /* as soon as possible */
-    int64_t commit_at_ms; /* the next one at the latest */
+    uint64_t commits;        /* numbers given so far */
+    uint64_t commit_open;    /* the one under way; 0: none is ... */
+    int64_t commit_until_ms; /* ... and this is how long its answer is waited for */
+    int commit_hurries;      /* as soon as possible */
+    int64_t commit_at_ms;    /* the next one at the latest */
     int64_t commit_not_before_ms;
 
     kafka_client dead_client; /* for what is rejected; the thread's */
@@ -111,11 +112,15 @@ int kafka_receiver_ready(kafka_receiver *receiver, int32_t partition, int64_t en
 
 void *kafka_receiver_run(void *receiver); /* the thread */
 void kafka_receiver_wake(kafka_receiver *receiver);
+/* What comes to the queue wakes the thread; until kafka_receiver_forget(), which destroys it. */
+void kafka_receiver_watch(kafka_receiver *receiver, rd_kafka_queue_t *queue);
+void kafka_receiver_forget(rd_kafka_queue_t **queue); /* may be NULL, and is then */
 
 /* With the lock held. */
 void kafka_receiver_note(kafka_receiver *receiver, rd_kafka_resp_err_t code, const char *doing,
                          const char *text);
 int kafka_delivery_is_revoked(const kafka_delivery *delivery);
+int kafka_partition_has_room(const kafka_receiver *receiver, const kafka_partition *partition);
 /* As if the partition had gone and come back, and nobody had ever received from it. */
 void kafka_receiver_begin_anew(kafka_receiver *receiver, kafka_partition *partition);
 kafka_delivery *kafka_delivery_new(kafka_receiver *receiver); /* NULL: out of memory */

@@ -93,7 +93,7 @@ static semel_status check_name(const char *name, semel_error *err)
     size_t len = strlen(name);
     for (size_t i = 0; i < sizeof refused_names / sizeof *refused_names; i++)
         if (strcmp(refused_names[i].name, name) == 0)
-            return semel_fail(err, SEMEL_EINVAL, "URL: %s%s cannot be set: %s", prefix, name,
+            return semel_fail(err, SEMEL_EINVAL, "URL: \"%s%s\" cannot be set: %s", prefix, name,
                               refused_names[i].why);
     if (!len || (len > 3 && strcmp(name + len - 3, "_cb") == 0))
         return semel_fail(err, SEMEL_EINVAL,
@@ -107,7 +107,7 @@ static semel_status check_name(const char *name, semel_error *err)
 
 static semel_status fail_file(const char *name, const char *why, semel_error *err)
 {
-    return semel_fail(err, SEMEL_EINVAL, "URL: the file of %s%s %s", prefix, name, why);
+    return semel_fail(err, SEMEL_EINVAL, "URL: the file of \"%s%s\" %s", prefix, name, why);
 }
 
 /* A group of which root is the owner may read it: so systemd and containers hand secrets over. */

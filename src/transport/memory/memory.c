@@ -70,6 +70,13 @@ static semel_status read_url(memory_broker *self, const char *text, semel_error 
     return status;
 }
 
+static semel_status memory_check_url(const char *text, int receives, semel_error *err)
+{
+    memory_broker read = {.ack_ms = 0};
+    (void)receives;
+    return read_url(&read, text, err);
+}
+
 static semel_status memory_open(void *transport, const char *text,
                                 const semel_transport_settings *settings, semel_error *err)
 {
@@ -325,4 +332,5 @@ const semel_transport_driver memory_transport_driver = {
     .receive = memory_receive,
     .settle = memory_settle,
     .depth = memory_depth,
+    .check_url = memory_check_url,
 };

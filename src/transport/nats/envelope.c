@@ -35,7 +35,7 @@ const jet_field jet_fields[JET_FIELDS] = {{MEMBER(id), 1, "ce-id"},
                                           {MEMBER(group), 0, "ce-partitionkey"},
                                           {MEMBER(correlation_id), 1, "ce-correlationid"}};
 
-enum { HEADERS_MAX = 65535, COPIES_MAX = 16384, LINE_OVERHEAD = 4, FIRST_LINE = 12 };
+enum { HEADERS_MAX = 65535, COPIES_MAX = 16384, LINE_OVERHEAD = 4, FIRST_LINE = 10 };
 enum { NUMBER_ROOM = 32 };
 
 typedef struct writing {

@@ -17,7 +17,7 @@ typedef struct jet_field {
     const char *header;
 } jet_field;
 
-enum { JET_FIELDS = 6, JET_FIELD_ID = 0 };
+enum { JET_FIELDS = 6, JET_FIELD_ID = 0, JET_FIELD_TOPIC = 3 };
 extern const jet_field jet_fields[JET_FIELDS];
 
 #define JET_HEADER_EVENT      "ce-"

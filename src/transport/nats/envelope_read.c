@@ -112,7 +112,7 @@ static void make_room(reading *r)
 
 static void add_header(reading *r, const char *name, semel_bytes value)
 {
-    if (!name || !value.data || r->message->header_count >= SEMEL_HEADERS_MAX ||
+    if (!name || !*name || !value.data || r->message->header_count >= SEMEL_HEADERS_MAX ||
         strlen(name) + value.len > SEMEL_HEADER_MAX)
         return;
     make_room(r);
@@ -243,7 +243,7 @@ static void read_foreign_id(reading *r)
 {
     const jet_origin *origin = r->origin;
     size_t room = origin->stream.len + ORIGIN_ROOM;
-    if (r->message_id && strlen(r->message_id) <= SEMEL_TEXT_MAX) {
+    if (r->message_id && *r->message_id && strlen(r->message_id) <= SEMEL_TEXT_MAX) {
         r->message->id = semel_str(r->message_id);
         return;
     }

@@ -7,6 +7,7 @@
 #include "transport/common/losses.h"
 #include "transport/nats/publisher.h"
 #include "transport/nats/receiver.h"
+#include "transport/nats/topology_losses.h"
 
 #include <string.h>
 
@@ -53,6 +54,7 @@ static semel_status set_up(void *owner, natsConnection *connection, semel_error 
         status = losses_refuse(now.losses, self->address.allow_loss, err);
     if (status)
         return status;
+    jet_receiver_compare(&self->receiver, connection);
     pthread_mutex_lock(&self->link.lock);
     keep_facts(self, &now);
     self->receiver.wanted = 0; /* the request went with its connection */
@@ -107,6 +109,29 @@ static semel_status nats_open(void *transport, const char *url,
     return status;
 }
 
+static semel_status need_consumer(const jet_address *address, semel_error *err)
+{
+    return address->consumer[0]
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_EMISUSE, "this URL names no consumer= to receive from");
+}
+
+/* What it says of losses without having looked at a stream follows from the URL. */
+static semel_status nats_check_url(const char *url, int receives, semel_error *err)
+{
+    jet_address address;
+    char found[JET_LOSSES_ROOM];
+    semel_status status = jet_address_read(&address, url, err);
+    if (!status) {
+        jet_topology_losses(found, &address, NULL, NULL);
+        status = losses_refuse(found, address.allow_loss, err);
+    }
+    if (!status && receives)
+        status = need_consumer(&address, err);
+    explicit_bzero(&address, sizeof address);
+    return status;
+}
+
 static void nats_close(void *transport)
 {
     jet *self = transport;
@@ -125,7 +150,7 @@ static semel_durability nats_durability(const void *transport)
 static const char *nats_warnings(const void *transport)
 {
     const jet *self = transport;
-    return self->facts.losses;
+    return self->facts.warnings;
 }
 
 static semel_status nats_publish_while(void *transport, semel_publish_result results[],
@@ -145,18 +170,11 @@ static semel_status nats_publish(void *transport, semel_publish_result results[]
                  : SEMEL_OK;
 }
 
-static semel_status need_consumer(const jet *self, semel_error *err)
-{
-    return self->address.consumer[0]
-               ? SEMEL_OK
-               : semel_fail(err, SEMEL_EMISUSE, "this URL names no consumer= to receive from");
-}
-
 static semel_status nats_receive(void *transport, semel_delivery deliveries[], size_t max,
                                  size_t *count, uint32_t wait_ms, semel_error *err)
 {
     jet *self = transport;
-    semel_status status = need_consumer(self, err);
+    semel_status status = need_consumer(&self->address, err);
     return status ? status : jet_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
 
@@ -197,7 +215,7 @@ static semel_status nats_depth(void *transport, uint64_t *ready, semel_error *er
 {
     jet *self = transport;
     jet_link *link = &self->link;
-    semel_status status = need_consumer(self, err);
+    semel_status status = need_consumer(&self->address, err);
     if (status)
         return status;
     pthread_mutex_lock(&link->lock);
@@ -232,4 +250,5 @@ const semel_transport_driver nats_transport_driver = {
     .keeps_rejected = nats_keeps_rejected,
     .depth = nats_depth,
     .revoked = nats_revoked,
+    .check_url = nats_check_url,
 };

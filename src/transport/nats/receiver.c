@@ -7,7 +7,12 @@
  * consumer's ack wait is over. What has waited here for so long is not handed out any more.
  *
  * If the process dies, the server delivers all of it again after the ack wait. Deliveries outlive
- * their connection: the server does not mind by which one a verdict comes. */
+ * their connection: the server does not mind by which one a verdict comes. But it knows a delivery
+ * by the message's number only, and numbers are used again: by a stream that was deleted and made
+ * anew, and by a server that lost its last messages with the power. So each new connection looks
+ * whether the newest of the messages that are out here is still the one of its number; then all
+ * older ones are, too. If it is not, or the server does not say, all of them are forgotten: those
+ * that are still there come again after the ack wait. */
 #include "transport/nats/receiver.h"
 
 #include "base/seam.h"
@@ -35,7 +40,7 @@ void jet_delivery_free(jet_delivery *one)
 
 int jet_delivery_is_over(const jet_receiver *receiver, const jet_delivery *one)
 {
-    return seam_steady_ms(receiver->link->seam) >= one->held_until_ms;
+    return one->gone || seam_steady_ms(receiver->link->seam) >= one->held_until_ms;
 }
 
 /* NULL when out of memory. */
@@ -292,6 +297,45 @@ semel_status jet_receive(jet_receiver *receiver, semel_delivery deliveries[], si
     return status;
 }
 
+/* --- the next connection ---------------------------------------------------------------------- */
+
+static void find_newest(jet_origin *newest, const delivery_list *list)
+{
+    for (delivery_node *node = list->first; node; node = node->behind) {
+        jet_origin origin;
+        const jet_delivery *one = jet_delivery_of(node);
+        if (!one->gone && jet_origin_read(&origin, natsMsg_GetReply(one->raw)) &&
+            origin.sequence > newest->sequence)
+            *newest = origin;
+    }
+}
+
+static void free_list(delivery_list *list)
+{
+    for (delivery_node *one; (one = list->first) != NULL;) {
+        delivery_list_remove(list, one);
+        jet_delivery_free(jet_delivery_of(one));
+    }
+}
+
+void jet_receiver_compare(jet_receiver *receiver, natsConnection *connection)
+{
+    jet_link *link = receiver->link;
+    jet_origin newest = {.sequence = 0};
+    pthread_mutex_lock(&link->lock);
+    find_newest(&newest, &receiver->unsettled);
+    find_newest(&newest, &receiver->ready);
+    pthread_mutex_unlock(&link->lock);
+    if (!newest.sequence ||
+        jet_topology_has(link->address, connection, newest.sequence, newest.stored_ns))
+        return;
+    pthread_mutex_lock(&link->lock);
+    free_list(&receiver->ready);
+    for (delivery_node *node = receiver->unsettled.first; node; node = node->behind)
+        jet_delivery_of(node)->gone = 1;
+    pthread_mutex_unlock(&link->lock);
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 void jet_receiver_stop(jet_receiver *receiver, int64_t until_ms)
@@ -303,14 +347,6 @@ void jet_receiver_stop(jet_receiver *receiver, int64_t until_ms)
     receiver->wanted = 0;
     receiver->starting = 0;
     pthread_cond_broadcast(&receiver->link->changed);
-}
-
-static void free_list(delivery_list *list)
-{
-    for (delivery_node *one; (one = list->first) != NULL;) {
-        delivery_list_remove(list, one);
-        jet_delivery_free(jet_delivery_of(one));
-    }
 }
 
 void jet_receiver_free(jet_receiver *receiver)

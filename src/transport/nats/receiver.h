@@ -15,6 +15,7 @@ typedef struct jet_delivery {
     mem_arena arena;       /* holds the rest of the message */
     int64_t held_until_ms; /* by the steady clock: then the server gives it to anyone */
     int given_back;        /* and the server knows */
+    int gone;              /* the stream has another message at its number, or may have */
 } jet_delivery;
 
 typedef struct jet_receiver {
@@ -49,6 +50,11 @@ semel_status jet_extend(jet_receiver *receiver, const uint64_t tags[], size_t co
                         uint32_t *hold_ms, semel_error *err);
 int jet_revoked(jet_receiver *receiver, uint64_t tag);
 void jet_give_back(jet_receiver *receiver);
+
+/* With each new connection, without the lock. Deliveries that came by the one before go on, if the
+ * stream still has what they are of. Else they are gone: their verdicts would be another message's.
+ */
+void jet_receiver_compare(jet_receiver *receiver, natsConnection *connection);
 
 /* With the lock held. */
 

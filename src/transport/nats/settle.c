@@ -3,18 +3,21 @@
  *
  *  - Acknowledged: +ACK, also if the ack wait is over. The server then takes the word of the first
  *    consumer though it has given the message to another one, which is right: the work was done and
- *    is recorded in the inbox, so the other one finds a duplicate, and acknowledges it again.
+ *    is recorded in the inbox, so the other one finds a duplicate, and acknowledges it again. Not
+ *    if its number may be another message's by now (receiver.c).
  *  - Again: -NAK with the delay. Not if the ack wait is over, because then another one may have it,
  *    and the server would take it from there.
  *  - Never again: the copy is stored first (dead=), then the message ends (+TERM). If the process
  *    dies in between, the message comes again and is copied again, under the same Nats-Msg-Id. If
- *    it cannot be copied it is given back.
+ *    it cannot be copied it is given back. Not if the ack wait is over: the one that has it then
+ *    decides.
  *
  * If the process dies before a verdict has reached the server, or there is no answer, the delivery
  * comes again after the ack wait. */
 #include "base/sigpipe.h"
 #include "base/wait.h"
 #include "transport/nats/envelope.h"
+#include "transport/nats/escape.h"
 #include "transport/nats/publisher.h"
 #include "transport/nats/receiver.h"
 
@@ -69,6 +72,19 @@ static natsStatus send_verdict(natsConnection *connection, const verdict *one, c
 
 /* --- copies of what is rejected --------------------------------------------------------------- */
 
+static natsStatus copy_header(natsMsg *to, natsMsg *from, const char *name)
+{
+    const char **values = NULL;
+    int count = 0;
+    if (natsMsgHeader_Values(from, name, &values, &count) != NATS_OK)
+        return NATS_OK;
+    natsStatus code = NATS_OK;
+    for (int i = 0; code == NATS_OK && i < count; i++)
+        code = natsMsgHeader_Add(to, name, values[i]);
+    free((void *)values); /* allowed: nats.c allocated it */
+    return code;
+}
+
 /* The headers go along, but not those that are for the server. */
 static natsStatus copy_headers(natsMsg *to, natsMsg *from)
 {
@@ -77,42 +93,60 @@ static natsStatus copy_headers(natsMsg *to, natsMsg *from)
     natsStatus code = NATS_OK;
     if (natsMsgHeader_Keys(from, &names, &count) != NATS_OK)
         return NATS_OK;
-    for (int i = 0; code == NATS_OK && i < count; i++) {
-        const char *value = NULL;
-        if (strncmp(names[i], "Nats-", 5) != 0 &&
-            natsMsgHeader_Get(from, names[i], &value) == NATS_OK && value)
-            code = natsMsgHeader_Set(to, names[i], value);
-    }
+    for (int i = 0; code == NATS_OK && i < count; i++)
+        if (strncmp(names[i], "Nats-", 5) != 0)
+            code = copy_header(to, from, names[i]);
     free((void *)names); /* allowed: nats.c allocated it */
     return code;
 }
 
-static natsStatus make_copy(natsMsg **out, const jet_address *a, natsMsg *raw, const char *reply)
+/* What a foreign message had from the server: its id (Nats-Msg-Id, or its number) and its subject.
+ * The copy has others. */
+static natsStatus add_member(natsMsg *to, jet_delivery *one, int field, semel_bytes value)
+{
+    const char *name = jet_fields[field].header, *there = NULL;
+    if (!value.len || natsMsgHeader_Get(to, name, &there) == NATS_OK)
+        return NATS_OK;
+    const char *text = jet_escape_text(&one->arena, value);
+    return text ? natsMsgHeader_Set(to, name, text) : NATS_NO_MEMORY;
+}
+
+static natsStatus add_origin(natsMsg *to, const jet_address *a, jet_delivery *one)
 {
     char id[JET_NAME_ROOM + VERDICT_ROOM];
     jet_origin origin;
-    natsStatus code =
-        natsMsg_Create(out, a->dead, reply, natsMsg_GetData(raw), natsMsg_GetDataLength(raw));
-    if (code != NATS_OK)
+    natsStatus code = add_member(to, one, JET_FIELD_ID, one->message->id);
+    if (code == NATS_OK)
+        code = add_member(to, one, JET_FIELD_TOPIC, semel_str(one->message->topic));
+    if (code != NATS_OK || !jet_origin_read(&origin, natsMsg_GetReply(one->raw)))
         return code;
-    code = copy_headers(*out, raw);
-    if (code == NATS_OK && jet_origin_read(&origin, natsMsg_GetReply(raw))) {
-        (void)snprintf(id, sizeof id, "dead:%s:%" PRIu64 ":%" PRId64, a->stream, origin.sequence,
-                       origin.stored_ns);
-        code = natsMsgHeader_Set(*out, JET_HEADER_MESSAGE_ID, id);
-    }
-    return code;
+    (void)snprintf(id, sizeof id, "dead:%s:%" PRIu64 ":%" PRId64, a->stream, origin.sequence,
+                   origin.stored_ns);
+    return natsMsgHeader_Set(to, JET_HEADER_MESSAGE_ID, id);
 }
 
-static natsStatus send_copy(natsConnection *connection, const jet_address *a, const verdict *one,
-                            const char *reply)
+static natsStatus try_copy(natsConnection *connection, const jet_address *a, jet_delivery *one,
+                           const char *reply, int with_origin)
 {
     natsMsg *copy = NULL;
-    natsStatus code = make_copy(&copy, a, one->delivery->raw, reply);
+    natsStatus code = natsMsg_Create(&copy, a->dead, reply, natsMsg_GetData(one->raw),
+                                     natsMsg_GetDataLength(one->raw));
+    if (code == NATS_OK)
+        code = copy_headers(copy, one->raw);
+    if (code == NATS_OK && with_origin)
+        code = add_origin(copy, a, one);
     if (code == NATS_OK)
         code = natsConnection_PublishMsg(connection, copy);
     natsMsg_Destroy(copy);
     return code;
+}
+
+/* A message of the largest size has no room for where it came from. */
+static natsStatus send_copy(natsConnection *connection, const jet_address *a, const verdict *one,
+                            const char *reply)
+{
+    natsStatus code = try_copy(connection, a, one->delivery, reply, 1);
+    return code == NATS_MAX_PAYLOAD ? try_copy(connection, a, one->delivery, reply, 0) : code;
 }
 
 /* --- a round: everything is sent, then the answers are collected ------------------------------ */
@@ -126,6 +160,13 @@ typedef struct round {
     int of_verdicts; /* else of messages */
 } round;
 
+static void expect_nothing(settling *s, size_t index)
+{
+    pthread_mutex_lock(&s->self->link->lock);
+    jet_batch_cancel(&s->batch, s->self->calls, index);
+    pthread_mutex_unlock(&s->self->link->lock);
+}
+
 static void send_round(settling *s, const round *r, natsConnection *connection)
 {
     jet_link *link = s->self->link;
@@ -137,7 +178,7 @@ static void send_round(settling *s, const round *r, natsConnection *connection)
             continue;
         jet_call_reply(reply, s->self->calls, &s->batch.calls[i]);
         if (r->send(connection, link->address, &s->verdicts[i], reply) != NATS_OK)
-            break; /* the connection is gone: the rest has no answer, either */
+            expect_nothing(s, i);
     }
     (void)jet_flush(connection, s->until_ms); /* or the answers do not come */
     sigpipe_guard_down(&guard);
@@ -203,20 +244,34 @@ static void verdict_answered(settling *s, verdict *one, int32_t answer)
 
 /* --- settling --------------------------------------------------------------------------------- */
 
+static void note_unknown(settling *s, uint64_t tag)
+{
+    if (!s->unknown++)
+        s->first_unknown = tag;
+}
+
+/* 0: the server is not told. */
+static int is_ours(const jet_receiver *self, const jet_delivery *one, semel_verdict what)
+{
+    if (what == SEMEL_VERDICT_ACK)
+        return !one->gone;
+    return !one->given_back && !jet_delivery_is_over(self, one);
+}
+
 /* From here on it is this call's. */
 static void take_out(settling *s, verdict *out, const semel_delivery_settlement *settle)
 {
     jet_receiver *self = s->self;
     jet_delivery *one = jet_delivery_of(delivery_table_find(&self->received, settle->tag));
     if (!one) {
-        if (!s->unknown++)
-            s->first_unknown = settle->tag;
+        note_unknown(s, settle->tag);
         return;
     }
     delivery_table_remove(&self->received, &one->node);
     delivery_list_remove(&self->unsettled, &one->node);
-    int is_retry = settle->verdict == SEMEL_VERDICT_RETRY;
-    if (is_retry && (one->given_back || jet_delivery_is_over(self, one))) {
+    if (!is_ours(self, one, settle->verdict)) {
+        if (settle->verdict != SEMEL_VERDICT_RETRY)
+            note_unknown(s, settle->tag);
         jet_delivery_free(one);
         return;
     }
@@ -243,21 +298,17 @@ static semel_status report(const settling *s, semel_error *err)
     return SEMEL_OK;
 }
 
+/* By a connection that is in use. */
 static semel_status settle_all(settling *s, semel_error *err)
 {
     static const round copies = {is_rejected, send_copy, copy_answered, 0};
     static const round verdicts = {has_delivery, send_any, verdict_answered, 1};
-    jet_link *link = s->self->link;
-    semel_status status = jet_link_use(link, err);
-    if (status)
-        return status;
-    status = jet_batch_init(&s->batch, s->self->calls, s->count, err);
+    semel_status status = jet_batch_init(&s->batch, s->self->calls, s->count, err);
     if (!status) {
         do_round(s, &copies);
         do_round(s, &verdicts);
     }
     jet_batch_free(&s->batch, s->self->calls);
-    jet_link_done(link);
     return status;
 }
 
@@ -270,9 +321,13 @@ semel_status jet_settle(jet_receiver *receiver, const semel_delivery_settlement 
     if (!s.verdicts)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory to settle %zu deliveries", count);
     pthread_mutex_lock(&link->lock);
+    semel_status status = jet_link_use(link, err); /* a new one looks at what is out */
     for (size_t i = 0; i < count; i++)
         take_out(&s, &s.verdicts[i], &settles[i]);
-    semel_status status = settle_all(&s, err);
+    if (!status) {
+        status = settle_all(&s, err);
+        jet_link_done(link);
+    }
     pthread_mutex_unlock(&link->lock);
     for (size_t i = 0; i < count; i++)
         if (s.verdicts[i].delivery)

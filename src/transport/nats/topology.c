@@ -246,6 +246,7 @@ static void write_facts(jet_facts *out, const look *at)
     }
     out->durability = jet_topology_durability(a, stream);
     jet_topology_losses(out->losses, a, stream, consumer);
+    jet_topology_warnings(out, stream);
 }
 
 static semel_status begin_look(look *at, const jet_address *address, natsConnection *connection,
@@ -280,6 +281,21 @@ semel_status jet_topology(jet_facts *out, const jet_address *address, natsConnec
         write_facts(out, &at);
     end_look(&at);
     return status;
+}
+
+int jet_topology_has(const jet_address *address, natsConnection *connection, uint64_t sequence,
+                     int64_t stored_ns)
+{
+    look at;
+    natsMsg *found = NULL;
+    int has = 0;
+    if (address->declare == JET_TRUST || begin_look(&at, address, connection, NULL))
+        return 0;
+    if (js_GetMsg(&found, at.js, address->stream, sequence, NULL, NULL) == NATS_OK)
+        has = natsMsg_GetTime(found) == stored_ns;
+    natsMsg_Destroy(found);
+    end_look(&at);
+    return has;
 }
 
 semel_status jet_topology_depth(uint64_t *ready, const jet_address *address,

@@ -3,13 +3,16 @@
  * A server writes to the disk every two minutes unless it is told to do so before it answers
  * (sync_interval: always); a client cannot see which. So a confirmed message survives the end of
  * the server's process and not a power failure, unless the stream has three replicas or the URL
- * says sync=always. That is no loss in the sense of this file: the grade tells it.
+ * says sync=always. That is no reason to refuse a stream, since it is how NATS comes; a warning
+ * tells it.
  *
  * Not among it is whatever the server tells the publisher, such as a stream that is full and
  * refuses new messages. */
 #include "transport/nats/topology_losses.h"
 
 #include "transport/common/losses.h"
+
+#include <stdio.h>
 
 enum { REPLICAS_SAFE = 3 };
 
@@ -96,4 +99,18 @@ void jet_topology_losses(char out[JET_LOSSES_ROOM], const jet_address *address,
         write_stream_losses(&sentences, stream, consumer);
     if (consumer)
         write_consumer_losses(&sentences, consumer);
+}
+
+void jet_topology_warnings(jet_facts *facts, const jsStreamConfig *stream)
+{
+    char unsynced[JET_WARNINGS_ROOM - JET_LOSSES_ROOM] = "";
+    if (stream && facts->durability == SEMEL_DURABLE_PROCESS)
+        (void)snprintf(
+            unsynced, sizeof unsynced,
+            "stream %.255s: the server confirms a message before it syncs it to the disk, "
+            "so a power failure may lose it; say sync=always if the server's "
+            "sync_interval is always, or give the stream three replicas",
+            stream->Name);
+    (void)snprintf(facts->warnings, sizeof facts->warnings, "%s%s%s", facts->losses,
+                   facts->losses[0] && unsynced[0] ? "\n" : "", unsynced);
 }

@@ -8,6 +8,9 @@
 void jet_topology_losses(char out[JET_LOSSES_ROOM], const jet_address *address,
                          const jsStreamConfig *stream, const jsConsumerConfig *consumer);
 
+/* facts->warnings, of its losses and durability. */
+void jet_topology_warnings(jet_facts *facts, const jsStreamConfig *stream);
+
 /* Without a stream nothing is known. */
 semel_durability jet_topology_durability(const jet_address *address, const jsStreamConfig *stream);
 

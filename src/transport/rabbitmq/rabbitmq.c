@@ -89,13 +89,38 @@ static semel_status refuse_losses(const rabbit *self, semel_error *err)
     return losses_refuse(self->losses, self->address.allow_loss, err);
 }
 
+static semel_status refuse_losses_of_url(const rabbit_address *address, semel_error *err)
+{
+    char found[LOSSES_ROOM];
+    rabbit_address_losses(found, sizeof found, address, 0);
+    return losses_refuse(found, address->allow_loss, err);
+}
+
+static semel_status need_queue(const rabbit_address *address, semel_error *err)
+{
+    return address->queue[0]
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_EMISUSE, "this URL names no queue= to receive from");
+}
+
+static semel_status rabbit_check_url(const char *url, int receives, semel_error *err)
+{
+    rabbit_address address;
+    semel_status status = rabbit_address_read(&address, url, err);
+    if (!status)
+        status = refuse_losses_of_url(&address, err);
+    if (!status && receives)
+        status = need_queue(&address, err);
+    explicit_bzero(&address, sizeof address);
+    return status;
+}
+
 /* What the URL alone shows is refused before anything is touched; what depends on the broker,
  * afterwards. */
 static semel_status first_connection(rabbit *self, semel_error *err)
 {
     rabbit_link *link = self->address.queue[0] ? &self->receiver.link : &self->publisher.link;
-    rabbit_address_losses(self->losses, sizeof self->losses, &self->address, 0);
-    semel_status status = refuse_losses(self, err);
+    semel_status status = refuse_losses_of_url(&self->address, err);
     if (status)
         return status;
     pthread_mutex_lock(&link->lock);
@@ -199,9 +224,9 @@ static semel_status rabbit_receive(void *transport, semel_delivery deliveries[],
                                    size_t *count, uint32_t wait_ms, semel_error *err)
 {
     rabbit *self = transport;
-    if (!self->address.queue[0])
-        return semel_fail(err, SEMEL_EMISUSE, "this URL names no queue= to receive from");
-    return rabbit_receiver_receive(&self->receiver, deliveries, max, count, wait_ms, err);
+    semel_status status = need_queue(&self->address, err);
+    return status ? status
+                  : rabbit_receiver_receive(&self->receiver, deliveries, max, count, wait_ms, err);
 }
 
 static semel_status rabbit_settle(void *transport, const semel_delivery_settlement settles[],
@@ -247,4 +272,5 @@ const semel_transport_driver rabbitmq_transport_driver = {
     .publish_while = rabbit_publish_while,
     .keeps_rejected = rabbit_keeps_rejected,
     .depth = rabbit_count_ready,
+    .check_url = rabbit_check_url,
 };

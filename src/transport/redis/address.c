@@ -18,7 +18,7 @@ enum {
     POLL_MAX_MS = 60000
 };
 
-#define PARAMETERS "stream,group,dead,declare,keep,claim_ms,poll_ms," REDIS_PARAMETERS
+#define PARAMETERS "stream,group,dead,declare,keep,claim_ms,poll_ms,single_active," REDIS_PARAMETERS
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
@@ -100,10 +100,13 @@ static semel_status read_choices(stream_address *out, const url *parsed, semel_e
 {
     static const char *const declares[] = {"check", "yes", "no", NULL};
     static const char *const keeps[] = {"auto", "yes", "no", NULL};
+    static const char *const no_yes[] = {"no", "yes", NULL};
     semel_status status = url_choice(&out->declare, parsed, "declare", declares, 0, err);
     out->declare = out->declare == 1; /* "no" is RabbitMQ's word, and the same as "check" here */
     if (!status)
         status = url_choice(&out->keep, parsed, "keep", keeps, STREAM_KEEP_AUTO, err);
+    if (!status)
+        status = url_choice(&out->single_active, parsed, "single_active", no_yes, 0, err);
     if (!status)
         status = url_number(&out->claim_ms, parsed, "claim_ms", CLAIM_DEFAULT_MS, CLAIM_MIN_MS,
                             CLAIM_MAX_MS, err);
@@ -115,7 +118,8 @@ static semel_status read_choices(stream_address *out, const url *parsed, semel_e
 /* Parameters that have no effect without a group: their author counts on it. */
 static semel_status check_together(const stream_address *out, const url *parsed, semel_error *err)
 {
-    static const char *const of_group[] = {"dead", "declare", "keep", "claim_ms", "poll_ms"};
+    static const char *const of_group[] = {"dead",     "declare", "keep",
+                                           "claim_ms", "poll_ms", "single_active"};
     for (size_t i = 0; !out->group && i < sizeof of_group / sizeof *of_group; i++)
         if (url_text(parsed, of_group[i], NULL))
             return semel_fail(err, SEMEL_EINVAL, "URL: %s says nothing without group", of_group[i]);

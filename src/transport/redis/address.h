@@ -22,6 +22,7 @@ typedef struct stream_address {
     int keep;          /* a stream_keep */
     uint32_t claim_ms; /* a delivery that is not settled or extended goes to another after ... */
     uint32_t poll_ms;  /* how often to look for those */
+    int single_active; /* one consumer at a time has entries, and none before older ones */
 } stream_address;
 
 /* All texts go to the arena. What is wrong is said without repeating the URL. */

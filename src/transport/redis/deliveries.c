@@ -66,6 +66,14 @@ stream_delivery *stream_delivery_of_entry(const streams *self, const char *entry
     return (stream_delivery *)one;
 }
 
+size_t stream_deliveries_held(const streams *self)
+{
+    size_t count = 0;
+    for (const delivery_node *one = self->out.first; one; one = one->behind)
+        count += !((const stream_delivery *)one)->gone;
+    return count;
+}
+
 void stream_delivery_remove(streams *self, stream_delivery *d)
 {
     delivery_table_remove(&self->table, &d->node);

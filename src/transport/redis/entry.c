@@ -11,7 +11,7 @@
  * Reading takes whatever another program may have written: a field that is not in the list, or
  * whose value does not fit there, is a header; of two fields with one name the first counts, and
  * the second is a header. A text or a header's name with a NUL byte in it is no C text, and left
- * out. */
+ * out, as is a header without a name. */
 #include "transport/redis/entry.h"
 
 #include "base/rfc3339.h"
@@ -198,7 +198,7 @@ static void add_header(semel_message *out, semel_header headers[], const redisRe
     const char *text = text_of(name);
     if (text && strncmp(text, escape, ESCAPE_LEN) == 0)
         text += ESCAPE_LEN;
-    if (text && out->header_count < SEMEL_HEADERS_MAX &&
+    if (text && *text && out->header_count < SEMEL_HEADERS_MAX &&
         strlen(text) + value->len <= SEMEL_HEADER_MAX)
         headers[out->header_count++] = (semel_header){text, {value->str, value->len}};
 }

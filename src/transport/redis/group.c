@@ -18,7 +18,7 @@ enum { NOT_FOUND = 404 }; /* the number of an error that Redis has no number for
 /* Calls that change nothing: S is the stream, D the dead one, G the group, C a consumer's name.
  * Anything but NOPERM is as good as a success. */
 typedef struct right {
-    int of_group; /* needed to receive */
+    int of_group; /* needed to receive; 2: with single_active only */
     const char *words[RIGHTS_WORDS];
 } right;
 
@@ -31,6 +31,7 @@ static const right rights[] = {
     {1, {"XAUTOCLAIM", "S", "G", "C", "31536000000", "0-0", "COUNT", "1"}},
     {1, {"XCLAIM", "S", "G", "C", "31536000000", "0-0", "JUSTID"}},
     {1, {"XPENDING", "S", "G"}},
+    {2, {"XREAD", "COUNT", "1", "STREAMS", "S", "$"}},
     {1, {"XRANGE", "S", "0-0", "0-0"}},
     {1, {"XLEN", "S"}},
     {1, {"XACK", "S", "G", "0-0"}},
@@ -70,7 +71,8 @@ semel_status stream_check_rights(streams *self, semel_error *err)
     redis_request r = {.doing = "looking at rights"};
     redis_answer answer;
     for (size_t i = 0; i < RIGHTS; i++)
-        if (self->at.group || !rights[i].of_group)
+        if (!rights[i].of_group ||
+            (self->at.group && rights[i].of_group <= 1 + self->at.single_active))
             write_right(&r, self, &rights[i]);
     semel_status status = redis_exchange(&self->client, &r, &answer, err);
     if (status)

@@ -2,8 +2,12 @@
  * message that failed is followed by no other of its group. A call that is too large for one script
  * is cut; the next part is sent when the one before it was confirmed.
  *
+ * What is no message by the rules of message.h is refused; what stands behind it in the call was
+ * not tried, as behind any other failure.
+ *
  * If the process dies, or the answer is lost, the messages are in the stream or not: the results
  * stay UNKNOWN, the relay sends them again, and the inbox knows copies. */
+#include "base/message.h"
 #include "base/wait.h"
 #include "transport/redis/entry.h"
 #include "transport/redis/streams.h"
@@ -20,13 +24,17 @@ typedef struct publishing {
     void *context;
 } publishing;
 
+/* 0: the first of them is no message. */
 static size_t part_size(const publishing *p, size_t from)
 {
     size_t size = 0, at = from;
-    while (at < p->count && at - from < PART_MESSAGES &&
-           (size += stream_entry_size(p->messages[at])) <= PART_BYTES)
+    while (at < p->count && at - from < PART_MESSAGES && !message_check(p->messages[at], NULL)) {
+        size += stream_entry_size(p->messages[at]);
+        if (size > PART_BYTES && at > from)
+            break;
         at++;
-    return at > from ? at - from : 1;
+    }
+    return at - from;
 }
 
 /* From 0 on so many were added; the script stops at the first that no stream takes. */
@@ -77,12 +85,11 @@ static int is_confirmed(const publishing *p, size_t from, size_t size)
     return p->results[from + size - 1] == SEMEL_PUBLISH_CONFIRMED;
 }
 
-/* What follows a part that failed was not tried; where there is no queue there is none for it. */
-static void give_up(publishing *p, size_t from, size_t size)
+/* What follows a failure was not tried. */
+static void give_up(publishing *p, size_t from, semel_publish_result result)
 {
-    semel_publish_result last = p->results[from + size - 1];
-    for (size_t i = from + size; i < p->count; i++)
-        p->results[i] = last;
+    for (size_t i = from; i < p->count; i++)
+        p->results[i] = result;
 }
 
 static semel_status send_all(publishing *p, semel_error *err)
@@ -90,9 +97,14 @@ static semel_status send_all(publishing *p, semel_error *err)
     semel_status status = SEMEL_OK;
     for (size_t from = 0, size; !status && from < p->count; from += size) {
         size = part_size(p, from);
+        if (!size) {
+            p->results[from] = SEMEL_PUBLISH_REFUSED;
+            give_up(p, from + 1, SEMEL_PUBLISH_NACKED);
+            break;
+        }
         status = send_part(p, from, size, err);
-        if (!status && !is_confirmed(p, from, size)) {
-            give_up(p, from, size);
+        if (!status && !is_confirmed(p, from, size)) { /* without a queue there is none for all */
+            give_up(p, from + size, p->results[from + size - 1]);
             break;
         }
     }

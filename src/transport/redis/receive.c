@@ -6,6 +6,9 @@
  * If the process dies before the answer is read, the entries are pending without an owner that
  * knows of them: they are claimed when they have been idle for claim_ms.
  *
+ * With single_active a script reads new entries, and only if nothing older is pending; a consumer
+ * whose turn it is and who finds none waits with XREAD, which hands out nothing.
+ *
  * How long a delivery is held counts from before the request was sent: the server's time began
  * later. A process that was stopped in between does not take the delivery for a fresh one. */
 #include "base/seam.h"
@@ -15,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COUNT_MAX = 10000 };
+enum { COUNT_MAX = 10000, TURN_MS = 50 /* between looks whether it is our turn */ };
 
 typedef struct receiving {
     streams *self;
@@ -81,6 +84,15 @@ static semel_status odd_answer(semel_error *err)
                       "redis stream, receiving: an answer that does not fit the question");
 }
 
+/* What this process has: the server compares it with what is pending. */
+static size_t held(streams *self)
+{
+    pthread_mutex_lock(&self->lock);
+    size_t count = stream_deliveries_held(self);
+    pthread_mutex_unlock(&self->lock);
+    return count;
+}
+
 /* --- entries that are idle -------------------------------------------------------------------- */
 
 static int takes_claim(streams *self, char cursor[STREAM_ENTRY_ROOM], int always)
@@ -128,6 +140,10 @@ static semel_status claim(receiving *r, const char *cursor, semel_error *err)
     redis_word_number(&request, self->at.claim_ms);
     redis_word_z(&request, cursor);
     redis_word_number(&request, (int64_t)r->max);
+    if (self->at.single_active)
+        redis_word_number(&request, (int64_t)held(self));
+    else
+        redis_word_z(&request, "");
     r->asked_ms = seam_steady_ms(self->seam);
     semel_status status = redis_exchange(&self->client, &request, &answer, err);
     if (status)
@@ -198,6 +214,62 @@ static semel_status receive_new(receiving *r, int64_t wait_ms, semel_error *err)
     return status;
 }
 
+/* --- new entries, for one consumer at a time -------------------------------------------------- */
+
+/* It takes no entry: which consumer gets one is decided by the script. */
+static semel_status wait_behind(streams *self, const char *entry, int64_t wait_ms, semel_error *err)
+{
+    redis_request request = {.doing = "waiting",
+                             .answer_ms = self->client.answer_ms + (uint32_t)wait_ms};
+    redis_answer answer;
+    redis_begin(&request, 8);
+    redis_word_z(&request, "XREAD");
+    redis_word_z(&request, "COUNT");
+    redis_word_z(&request, "1");
+    redis_word_z(&request, "BLOCK");
+    redis_word_number(&request, wait_ms);
+    redis_word_z(&request, "STREAMS");
+    redis_word_z(&request, self->at.stream);
+    redis_word_z(&request, entry);
+    semel_status status = redis_exchange(&self->client, &request, &answer, err);
+    if (!status)
+        redis_answer_free(&answer);
+    return status;
+}
+
+static semel_status read_next(receiving *r, const redisReply *reply, int64_t wait_ms,
+                              semel_error *err)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements > 1)
+        return odd_answer(err);
+    if (reply->elements && reply->element[0]->type == REDIS_REPLY_ARRAY)
+        return deliver_all(r, reply->element[0], NULL, err);
+    if (wait_ms <= 0)
+        return SEMEL_OK;
+    if (reply->elements && reply->element[0]->type == REDIS_REPLY_STRING)
+        return wait_behind(r->self, reply->element[0]->str, wait_ms, err);
+    wait_nap_us((uint32_t)(wait_ms < TURN_MS ? wait_ms : TURN_MS) * 1000);
+    return SEMEL_OK;
+}
+
+static semel_status receive_next(receiving *r, int64_t wait_ms, semel_error *err)
+{
+    streams *self = r->self;
+    redis_request request = stream_request(self, STREAM_NEXT, "receiving");
+    redis_answer answer;
+    redis_word_z(&request, self->at.group);
+    redis_word_z(&request, self->consumer);
+    redis_word_number(&request, (int64_t)held(self));
+    redis_word_number(&request, (int64_t)r->max);
+    r->asked_ms = seam_steady_ms(self->seam);
+    semel_status status = redis_exchange(&self->client, &request, &answer, err);
+    if (status)
+        return status;
+    status = read_next(r, answer.replies[0], wait_ms, err);
+    redis_answer_free(&answer);
+    return status;
+}
+
 /* --- both ------------------------------------------------------------------------------------- */
 
 static semel_status look_once(receiving *r, int64_t end_ms, int without_wait, semel_error *err)
@@ -206,8 +278,12 @@ static semel_status look_once(receiving *r, int64_t end_ms, int without_wait, se
     semel_status status = SEMEL_OK;
     if (takes_claim(r->self, cursor, without_wait))
         status = claim(r, cursor, err);
-    if (!status && !r->count)
-        status = receive_new(r, block_ms(r->self, end_ms), err);
+    if (status || r->count)
+        return status;
+    int64_t wait_ms = block_ms(r->self, end_ms);
+    if (r->self->at.single_active)
+        return receive_next(r, wait_ms, err);
+    return receive_new(r, wait_ms, err);
     return status;
 }
 
@@ -234,9 +310,9 @@ semel_status stream_receive(void *transport, semel_delivery deliveries[], size_t
         .self = transport, .deliveries = deliveries, .max = max < COUNT_MAX ? max : COUNT_MAX};
     int64_t end_ms = wait_clock_ms() + wait_ms;
     int restored = 0;
-    semel_status status = SEMEL_OK;
-    if (!r.self->at.group)
-        return semel_fail(err, SEMEL_EMISUSE, "this URL names no group= to receive with");
+    semel_status status = stream_need_group(&r.self->at, err);
+    if (status)
+        return status;
     do {
         status = look_once(&r, end_ms, !wait_ms, err);
         if (status == SEMEL_ENOTFOUND && restored++)

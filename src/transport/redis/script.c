@@ -24,11 +24,31 @@ static const char publish_text[] =
     "end\n"
     "return n\n";
 
-/* KEYS: the stream. ARGV: group, consumer, claim_ms, cursor, count.
+/* With single_active. older(): some that are pending come before what this consumer (A[2]) may have
+ * now. Those of others do until they are idle; so do its own, if there are more than it knows of
+ * (`held`): it has given some back, or has never got the answer that they were in. */
+#define OLDER                                                            \
+    "local function older(held, claim_ms)\n"                             \
+    " local p = redis.pcall('XPENDING', K, A[1])\n"                      \
+    " if p.err then return p end\n"                                      \
+    " local own, all = 0, tonumber(p[1])\n"                              \
+    " for _, one in ipairs(p[4] or {}) do\n"                             \
+    "  if one[1] == A[2] then own = tonumber(one[2]) end\n"              \
+    " end\n"                                                             \
+    " if own == all and own <= held then return false end\n"             \
+    " if not claim_ms then return true end\n"                            \
+    " local first = redis.call('XPENDING', K, A[1], '-', '+', 1)[1]\n"   \
+    " return first[3] < claim_ms and (first[2] ~= A[2] or own > held)\n" \
+    "end\n"
+
+/* KEYS: the stream. ARGV: group, consumer, claim_ms, cursor, count; with single_active how many
+ * deliveries the consumer has, else "".
  * Answer: the next cursor, entries, for each how often it was delivered, and how many were pending
  * and are no longer in the stream. An entry is nil if it was removed (Redis 6.2). */
 static const char claim_text[] =
-    "local K, A, call = KEYS[1], ARGV, redis.call\n"
+    "local K, A, call = KEYS[1], ARGV, redis.call\n" OLDER
+    "local waits = A[6] ~= '' and older(tonumber(A[6]), tonumber(A[3]))\n"
+    "if waits then return type(waits) == 'table' and waits or {'0-0', {}, {}, 0} end\n"
     "local r = redis.pcall('XAUTOCLAIM', K, A[1], A[2], A[3], A[4], 'COUNT', A[5])\n"
     "if r.err then return r end\n"
     "local counts = {}\n"
@@ -39,10 +59,29 @@ static const char claim_text[] =
     "end\n"
     "return {r[1], r[2], counts, r[3] and #r[3] or 0}\n";
 
+/* KEYS: the stream. ARGV: group, consumer, how many deliveries it has, count.
+ * Answer: new entries, if all that are pending are those deliveries, so that entries go to one
+ * consumer at a time. If there are no new ones, the last that was read; if older ones are pending,
+ * nothing. */
+static const char next_text[] =
+    "local K, A = KEYS[1], ARGV\n" OLDER "local waits = older(tonumber(A[3]))\n"
+    "if waits then return type(waits) == 'table' and waits or {} end\n"
+    "local r = redis.pcall('XREADGROUP', 'GROUP', A[1], A[2], 'COUNT', A[4], 'STREAMS', K, '>')\n"
+    "if r then return r.err and r or {r[1][2]} end\n"
+    "for _, one in ipairs(redis.call('XINFO', 'GROUPS', K)) do\n"
+    " local m = {}\n"
+    " for i = 1, #one, 2 do m[one[i]] = one[i + 1] end\n"
+    " if m.name == A[1] then return {m['last-delivered-id']} end\n"
+    "end\n"
+    "return {}\n";
+
 /* KEYS: the stream, the dead one. ARGV: group, consumer, what is removed when it is acknowledged
  * (a: if this group is the only one, y: nothing, n: all), then for each delivery: A acknowledge,
  * D reject, C change its idle time; entry, number of deliveries, idle time.
- * Answer: the numbers of those that are no longer this consumer's, from 0 on. */
+ * Answer: the numbers of those that are no longer this consumer's, from 0 on.
+ *
+ * Lua hands about 8000 words to a command: of an entry with more, what is behind the first 7000 is
+ * one field of its copy. An error in the middle would leave the other deliveries unsettled. */
 static const char settle_text[] =
     "local K, A, call = KEYS, ARGV, redis.call\n"
     "local only, failure, lost = nil, nil, {}\n"
@@ -54,10 +93,14 @@ static const char settle_text[] =
     "local function bury(id)\n"
     " local e = call('XRANGE', K[1], id, id)[1]\n"
     " if not e then return end\n"
-    " local words = e[2]\n"
+    " local words, rest = e[2], {}\n"
+    " for i = #words, 7001, -1 do rest[i - 7000], words[i] = words[i], nil end\n"
     " local n = #words\n"
     " words[n + 1], words[n + 2] = 'semel-dead-stream', K[1]\n"
     " words[n + 3], words[n + 4] = 'semel-dead-entry', id\n"
+    " if #rest > 0 then\n"
+    "  words[n + 5], words[n + 6] = 'semel-dead-rest', cmsgpack.pack(rest)\n"
+    " end\n"
     " local r = redis.pcall('XADD', K[2], '*', unpack(words))\n"
     " return type(r) == 'table' and r\n"
     "end\n"
@@ -165,8 +208,9 @@ static const char clean_text[] =
 semel_status stream_scripts_prepare(streams *self, semel_error *err)
 {
     static const char *const texts[STREAM_SCRIPTS] = {
-        [STREAM_PUBLISH] = publish_text, [STREAM_CLAIM] = claim_text, [STREAM_SETTLE] = settle_text,
-        [STREAM_LOOK] = look_text,       [STREAM_DEPTH] = depth_text, [STREAM_CLEAN] = clean_text};
+        [STREAM_PUBLISH] = publish_text, [STREAM_CLAIM] = claim_text, [STREAM_NEXT] = next_text,
+        [STREAM_SETTLE] = settle_text,   [STREAM_LOOK] = look_text,   [STREAM_DEPTH] = depth_text,
+        [STREAM_CLEAN] = clean_text};
     semel_status status = SEMEL_OK;
     for (size_t i = 0; !status && i < STREAM_SCRIPTS; i++)
         status = redis_script_prepare(&self->scripts[i], texts[i], err);

@@ -29,8 +29,9 @@ static semel_status settling_init(settling *s, streams *self, size_t most, const
 {
     static const char *const keeps[] = {"a", "y", "n"};
     *s = (settling){.self = self};
-    if (!self->at.group)
-        return semel_fail(err, SEMEL_EMISUSE, "this URL names no group= to receive with");
+    semel_status status = stream_need_group(&self->at, err);
+    if (status)
+        return status;
     s->index = mem_alloc((most + 1) * sizeof *s->index);
     if (!s->index)
         return semel_fail(err, SEMEL_ENOMEM, "out of memory settling %zu deliveries", most);

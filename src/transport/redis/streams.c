@@ -150,6 +150,23 @@ static semel_status start(streams *self, const char *url, semel_error *err)
     return status;
 }
 
+semel_status stream_need_group(const stream_address *at, semel_error *err)
+{
+    return at->group ? SEMEL_OK
+                     : semel_fail(err, SEMEL_EMISUSE, "this URL names no group= to receive with");
+}
+
+static semel_status check_url(const char *url, int receives, semel_error *err)
+{
+    stream_address at;
+    mem_arena arena = {0};
+    semel_status status = stream_address_read(&at, &arena, url, err);
+    if (!status && receives)
+        status = stream_need_group(&at, err);
+    arena_free(&arena);
+    return status;
+}
+
 static void release(streams *self)
 {
     for (redis_link *link; self->has_lock && (link = pop_link(self));)
@@ -235,4 +252,5 @@ const semel_transport_driver redis_transport_driver = {
     .keeps_rejected = keeps_rejected,
     .depth = stream_depth,
     .revoked = stream_revoked,
+    .check_url = check_url,
 };

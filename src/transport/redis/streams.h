@@ -30,6 +30,7 @@ enum {
 typedef enum stream_script {
     STREAM_PUBLISH,
     STREAM_CLAIM,
+    STREAM_NEXT,
     STREAM_SETTLE,
     STREAM_LOOK,
     STREAM_DEPTH,
@@ -87,6 +88,7 @@ int stream_delivery_add(streams *self, stream_delivery *delivery); /* 0: out of 
 stream_delivery *stream_delivery_find(const streams *self, uint64_t tag);
 stream_delivery *stream_delivery_of_entry(const streams *self, const char *entry);
 void stream_delivery_remove(streams *self, stream_delivery *delivery);
+size_t stream_deliveries_held(const streams *self); /* that are not gone */
 void stream_deliveries_free(streams *self);
 
 /* --- group.c ---------------------------------------------------------------------------------- */
@@ -124,5 +126,8 @@ int stream_revoked(void *transport, uint64_t tag);
 
 /* Lost answers are outages to a transport: what was not done comes again. */
 semel_status stream_outage(semel_status status, semel_error *err);
+
+/* SEMEL_EMISUSE if nothing can be received. */
+semel_status stream_need_group(const stream_address *at, semel_error *err);
 
 #endif

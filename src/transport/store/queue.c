@@ -137,6 +137,17 @@ static semel_status open_by_url(void *transport, const char *text,
     return status;
 }
 
+static semel_status check_url(const char *url, int receives, semel_error *err)
+{
+    queue_address address = {0};
+    semel_status status = queue_address_read(&address, url, err);
+    (void)receives;
+    if (!status)
+        status = semel_store_check_url(address.store_url, err);
+    mem_free(address.store_url);
+    return status;
+}
+
 /* --- closing ---------------------------------------------------------------------------------- */
 
 static void queue_close(void *transport)
@@ -209,6 +220,7 @@ static semel_store *queue_store_of(const void *transport)
         .store_of = queue_store_of,                                                              \
         .settle_in = queue_settle_in,                                                            \
         .settled = queue_settled,                                                                \
+        .check_url = check_url,                                                                  \
     }
 /* clang-format on */
 

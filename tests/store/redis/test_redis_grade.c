@@ -75,6 +75,16 @@ static void how_often_it_is_synced(void **state)
     assert_int_equal(grade(c, "&durable=power"), SEMEL_DURABLE_POWER);
 }
 
+/* While the file is written anew, "always" syncs nothing then. */
+static void it_is_not_synced_during_a_rewrite(void **state)
+{
+    redis_case *c = *state;
+    server_run(c->url, "CONFIG SET no-appendfsync-on-rewrite yes");
+    semel_durability told = grade(c, "");
+    server_run(c->url, "CONFIG SET no-appendfsync-on-rewrite no");
+    assert_int_equal(told, SEMEL_DURABLE_PROCESS);
+}
+
 static void no_append_only_file(void **state)
 {
     redis_case *c = *state;
@@ -294,6 +304,7 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(how_often_it_is_synced),
+                                       TEST(it_is_not_synced_during_a_rewrite),
                                        TEST(no_append_only_file),
                                        TEST(a_server_that_loads_its_data),
                                        TEST(markers_that_could_be_evicted),

@@ -27,6 +27,12 @@ static void make_redis(char url[URL_ROOM])
     server_fresh_redis(url);
 }
 
+static void make_dynamodb(char url[URL_ROOM])
+{
+    keyed_skew_reset();
+    server_fresh_dynamodb(url);
+}
+
 static const store_quirks sqlite = {.name = "sqlite", .make = make_file, .remove = remove_file};
 static const store_quirks postgres = {.name = "postgres",
                                       .make = server_fresh_postgres,
@@ -45,6 +51,12 @@ static const store_quirks redis = {.name = "redis",
                                    .remove = server_drop,
                                    .pass_ms = server_pass_ms,
                                    .flags = STORE_SERVER_CLOCK | STORE_CLOCK_PASSES};
+static const store_quirks dynamodb = {.name = "dynamodb",
+                                      .make = make_dynamodb,
+                                      .remove = server_drop,
+                                      .pass_ms = server_pass_ms,
+                                      .clock_ms = SERVER_DYNAMODB_CLOCK_MS,
+                                      .flags = STORE_SERVER_CLOCK | STORE_CLOCK_PASSES};
 
 static void they_agree(void **state)
 {
@@ -54,7 +66,8 @@ static void they_agree(void **state)
     } known[] = {{"sqlite:x", &sqlite},
                  {"postgres://x", &postgres},
                  {"mariadb://x", &mariadb},
-                 {"redis://x", &redis}};
+                 {"redis://x", &redis},
+                 {"dynamodb://x", &dynamodb}};
     const store_quirks *stores[STORES_MAX];
     size_t count = 0;
     (void)state;

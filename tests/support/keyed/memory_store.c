@@ -11,4 +11,4 @@ static semel_status open_store(void *store, const void *argument,
 }
 
 const semel_store_driver keyed_memory_store =
-    KEYED_STORE_DRIVER("keyed-memory", open_store, NULL, 0, 0);
+    KEYED_STORE_DRIVER("keyed-memory", open_store, NULL, NULL, 0, 0);

@@ -210,6 +210,37 @@ static void a_consumer_that_is_deleted_is_made_again(void **state)
     nats_kit_close(&kit);
 }
 
+/* --- numbers that are used again ------------------------------------------------------------- */
+
+/* A stream that was deleted and made again, or a server that lost its last messages with the power:
+ * the number of a delivery that is still out here is another message's by now. */
+static void an_old_acknowledgement_ends_no_new_message(void **state)
+{
+    nats_kit kit;
+    semel_transport *other = NULL;
+    semel_delivery out;
+    size_t got = 0;
+    (void)state;
+    nats_kit_open(&kit, "ack_ms=1000000");
+    nats_kit_send(&kit, "old");
+    semel_delivery old = nats_kit_take_id(&kit, "old");
+    assert_int_equal(js_DeleteStream(kit.client.js, kit.stream, NULL, NULL), NATS_OK);
+    NATS_EVENTUALLY(semel_transport_receive(kit.transport, &out, 1, &got, 3000, &last_error));
+    NATS_EVENTUALLY(!semel_transport_receive(kit.transport, &out, 1, &got, 0, NULL));
+    assert_int_equal(got, 0);
+    nats_kit_send(&kit, "new");
+    OK(semel_transport_open(&other, kit.url, NULL, &last_error));
+    OK(semel_transport_receive(other, &out, 1, &got, NATS_KIT_WAIT_MS, &last_error));
+    BYTES_EQUAL(semel_str("new"), out.message->id);
+    semel_delivery_settlement ack = {old.tag, SEMEL_VERDICT_ACK, 0};
+    semel_status status = semel_transport_settle(kit.transport, &ack, 1, &last_error);
+    assert_int_equal(nats_client_count(&kit.client, kit.stream), 1);
+    assert_int_equal(status, SEMEL_EINVAL);
+    semel_transport_close(other);
+    nats_kit_settle(&kit, nats_kit_take_id(&kit, "new"), SEMEL_VERDICT_ACK, 0);
+    nats_kit_close(&kit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +248,7 @@ int main(void)
         cmocka_unit_test(nothing_confirmed_is_lost_when_the_server_is_killed),
         cmocka_unit_test(a_delivery_can_be_acknowledged_by_the_next_connection),
         cmocka_unit_test(a_lost_confirmation_is_unknown_and_its_message_stored_once),
-        cmocka_unit_test(a_consumer_that_is_deleted_is_made_again)};
+        cmocka_unit_test(a_consumer_that_is_deleted_is_made_again),
+        cmocka_unit_test(an_old_acknowledgement_ends_no_new_message)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
 /* Streams and groups: what is made, what is missing, what others do with them, and names. */
 #include "stream_kit.h"
 
+#include "support/process/shell.h"
 #include "transport/redis/streams.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { CLI_COMMAND = 512, CLI_SAID = 1024 };
 
 static int set_up(void **state)
 {
@@ -45,6 +48,33 @@ static void without_a_stream_or_a_group_a_message_has_no_queue(void **state)
     assert_int_equal(publish_one(publisher), SEMEL_PUBLISH_CONFIRMED);
     assert_int_equal(kit_length(kit), 2);
     semel_transport_close(publisher);
+}
+
+/* No message by the rules of message.h: one with more headers than a script could hand on, too. */
+static void what_is_no_message_is_refused(void **state)
+{
+    enum { MANY = 5000 };
+    static semel_header headers[MANY];
+    stream_kit *kit = *state;
+    semel_message messages[3];
+    const semel_message *pointers[3];
+    semel_publish_result results[3];
+    for (size_t i = 0; i < MANY; i++)
+        headers[i] = (semel_header){"name", semel_str("value")};
+    for (size_t i = 0; i < 3; i++) {
+        messages[i] = text_message("m", "10 EUR");
+        messages[i].group = "a";
+        pointers[i] = &messages[i];
+    }
+    messages[1].headers = headers;
+    messages[1].header_count = MANY;
+    OK(semel_transport_publish(results, kit->transport, pointers, 3, KIT_WAIT_MS, &last_error));
+    assert_int_equal(results[0], SEMEL_PUBLISH_CONFIRMED);
+    assert_int_equal(results[1], SEMEL_PUBLISH_REFUSED);
+    assert_int_equal(results[2], SEMEL_PUBLISH_NACKED);
+    assert_int_equal(kit_length(kit), 1);
+    OK(semel_transport_publish(results, kit->transport, pointers + 1, 1, KIT_WAIT_MS, &last_error));
+    assert_int_equal(results[0], SEMEL_PUBLISH_REFUSED);
 }
 
 static void a_missing_group_is_refused_when_it_is_opened(void **state)
@@ -167,18 +197,50 @@ static void an_entry_of_another_program_has_the_same_id_each_time(void **state)
     assert_int_equal(kit_length(kit), 0);
 }
 
+/* What the real one says, which is one line for each word of the answer. */
+static void redis_cli(char said[CLI_SAID], const stream_kit *kit, const char *words)
+{
+    char command[CLI_COMMAND];
+    int len =
+        snprintf(command, sizeof command, "REDISCLI_AUTH=semel redis-cli -e -h %s -p %u %s 2>&1",
+                 kit->server.host, kit->server.port, words);
+    assert_in_range(len, 1, (int)sizeof command - 1);
+    shell_run(said, CLI_SAID, command);
+}
+
 static void redis_cli_reads_what_semel_writes(void **state)
 {
     stream_kit *kit = *state;
+    char words[KIT_NAME_ROOM * 2], said[CLI_SAID];
     kit_send(kit, "m-1");
-    redisReply *reply = kit_ask(kit, "XRANGE %s - +", kit->stream);
-    assert_int_equal(reply->elements, 1);
-    const redisReply *fields = reply->element[0]->element[1];
-    assert_string_equal(fields->element[0]->str, "id");
-    assert_string_equal(fields->element[1]->str, "m-1");
-    assert_string_equal(fields->element[fields->elements - 2]->str, "data");
-    assert_string_equal(fields->element[fields->elements - 1]->str, "10 EUR");
-    freeReplyObject(reply);
+    (void)snprintf(words, sizeof words, "XRANGE %s - +", kit->stream);
+    redis_cli(said, kit, words);
+    const char *fields = strchr(said, '\n'); /* behind the number of the entry */
+    assert_non_null(fields);
+    assert_string_equal(fields, "\nid\nm-1\nsource\nshop\ntype\norder.paid\nsubject\norders\n"
+                                "data\n10 EUR\n");
+}
+
+/* As docs/REDIS_STREAMS.md shows it. */
+static void semel_reads_what_redis_cli_writes(void **state)
+{
+    stream_kit *kit = *state;
+    char words[KIT_NAME_ROOM * 4], said[CLI_SAID];
+    (void)snprintf(words, sizeof words,
+                   "XADD %s '*' id o-17 type order.placed subject shop partitionkey c-3 sku A-7 "
+                   "data '{\"order_id\": 17}'",
+                   kit->stream);
+    redis_cli(said, kit, words);
+    semel_delivery one = kit_take(kit->transport, "o-17");
+    assert_string_equal(one.message->type, "order.placed");
+    assert_string_equal(one.message->topic, "shop");
+    assert_string_equal(one.message->group, "c-3");
+    BYTES_EQUAL(semel_str("A-7"), semel_message_header(one.message, "sku"));
+    BYTES_EQUAL(semel_str("{\"order_id\": 17}"), one.message->body);
+    OK(kit_settle(kit->transport, one, SEMEL_VERDICT_ACK, 0));
+    (void)snprintf(words, sizeof words, "XLEN %s", kit->stream);
+    redis_cli(said, kit, words);
+    assert_string_equal(said, "0\n");
 }
 
 static void entries_that_were_trimmed_unread_are_warned_about(void **state)
@@ -330,6 +392,7 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(without_a_stream_or_a_group_a_message_has_no_queue),
+                                       TEST(what_is_no_message_is_refused),
                                        TEST(a_missing_group_is_refused_when_it_is_opened),
                                        TEST(a_group_that_is_made_reads_what_was_there_before),
                                        TEST(a_group_that_vanished_is_made_again_if_that_is_wanted),
@@ -338,6 +401,7 @@ int main(void)
                                        TEST(what_is_kept_is_as_the_url_says),
                                        TEST(an_entry_of_another_program_has_the_same_id_each_time),
                                        TEST(redis_cli_reads_what_semel_writes),
+                                       TEST(semel_reads_what_redis_cli_writes),
                                        TEST(entries_that_were_trimmed_unread_are_warned_about),
                                        TEST(an_entry_may_be_trimmed_while_it_is_out),
                                        TEST(the_depth_is_right_though_entries_are_removed),

@@ -81,6 +81,34 @@ static void what_cannot_be_copied_to_the_dead_stream_is_not_lost(void **state)
     assert_int_equal(kit_dead(&p->kit), 1);
 }
 
+/* More fields than a script can hand to a command: what is settled beside it is settled. */
+static void an_entry_of_very_many_fields_is_copied(void **state)
+{
+    enum { WORDS = 10000, ROOM = 16 };
+    static char texts[WORDS][ROOM];
+    static const char *argv[3 + WORDS];
+    pair *p = *state;
+    argv[0] = "XADD";
+    argv[1] = p->kit.stream;
+    argv[2] = "*";
+    for (int i = 0; i < WORDS; i++) {
+        (void)snprintf(texts[i], ROOM, "w%d", i);
+        argv[3 + i] = texts[i];
+    }
+    freeReplyObject(redisCommandArgv(p->kit.other, 3 + WORDS, argv, NULL));
+    kit_send(&p->kit, "m-2");
+    semel_delivery both[2];
+    size_t got = 0;
+    OK(semel_transport_receive(p->kit.transport, both, 2, &got, KIT_WAIT_MS, &last_error));
+    assert_int_equal(got, 2);
+    semel_delivery_settlement verdicts[] = {{both[0].tag, SEMEL_VERDICT_REJECT, 0},
+                                            {both[1].tag, SEMEL_VERDICT_ACK, 0}};
+    OK(semel_transport_settle(p->kit.transport, verdicts, 2, &last_error));
+    assert_int_equal(kit_length(&p->kit), 0);
+    assert_int_equal(kit_pending(&p->kit), 0);
+    assert_int_equal(kit_dead(&p->kit), 1);
+}
+
 /* --- too late --------------------------------------------------------------------------------- */
 
 /* The second consumer has claimed it: the first one's verdicts change nothing. */
@@ -262,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_rejected_is_in_the_dead_stream),
         TEST(what_cannot_be_copied_to_the_dead_stream_is_not_lost),
+        TEST(an_entry_of_very_many_fields_is_copied),
         TEST(a_late_verdict_is_refused),
         TEST(giving_back_too_late_is_no_error_and_takes_nothing_away),
         TEST(extending_keeps_a_delivery),

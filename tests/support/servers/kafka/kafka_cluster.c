@@ -126,12 +126,22 @@ static rd_kafka_resp_err_t collect_topic(rd_kafka_queue_t *answers)
 
 void kafka_cluster_make(const char *servers, const char *topic, int partitions)
 {
+    static const char *const none[] = {NULL};
+    kafka_cluster_make_as(servers, topic, partitions, none);
+}
+
+void kafka_cluster_make_as(const char *servers, const char *topic, int partitions,
+                           const char *const settings[])
+{
     char why[TEXT_ROOM];
     rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, make_conf(servers));
     rd_kafka_queue_t *answers = rd_kafka_queue_new(client);
     rd_kafka_NewTopic_t *wanted = rd_kafka_NewTopic_new(topic, partitions, 1, why, sizeof why);
     if (!wanted)
         server_die("kafka: no topic %s: %s", topic, why);
+    for (size_t i = 0; settings[i]; i += 2)
+        check(rd_kafka_NewTopic_set_config(wanted, settings[i], settings[i + 1]), "set up",
+              settings[i]);
     rd_kafka_CreateTopics(client, &wanted, 1, NULL, answers);
     rd_kafka_resp_err_t code = collect_topic(answers);
     if (code != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) /* the answer to a first request was lost */

@@ -18,6 +18,9 @@ void kafka_cluster_name(char name[KAFKA_NAME_ROOM]);
 
 /* Makes a topic, and returns when all of its partitions have a leader. */
 void kafka_cluster_make(const char *servers, const char *topic, int partitions);
+/* The same with settings: names and values in turn, and NULL at the end. */
+void kafka_cluster_make_as(const char *servers, const char *topic, int partitions,
+                           const char *const settings[]);
 void kafka_cluster_remove(const char *servers, const char *topic);
 
 /* A record as any producer may write it. */

@@ -1,6 +1,8 @@
 /* See rabbitmq_kit.h. */
 #include "support/servers/rabbitmq/rabbitmq_kit.h"
 
+#include "support/process/shell.h"
+
 semel_status kit_open_transport(semel_transport **out, const char *url, semel_error *err)
 {
     int64_t until = process_now_ms() + KIT_WAIT_MS;
@@ -109,11 +111,7 @@ void kit_ack(rabbit_kit *kit, semel_delivery delivery)
 
 void kit_run(char said[KIT_SAID], const char *command)
 {
-    FILE *from = popen(command, "r"); /* NOLINT: the command is the test's own */
-    size_t used = from ? fread(said, 1, KIT_SAID - 1, from) : 0;
-    said[used] = 0;
-    if (!from || pclose(from) != 0)
-        fail_msg("%s\nfailed: %s", command, said);
+    shell_run(said, KIT_SAID, command);
 }
 
 void kit_pika(char said[KIT_SAID], const rabbit_kit *kit, const char *script)

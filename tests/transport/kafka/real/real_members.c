@@ -4,6 +4,7 @@
 #include "support/inspect/inspect_store.h"
 #include "support/process/process.h"
 
+#include <librdkafka/rdkafka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,8 +55,10 @@ static int again(member *me, semel_status status)
 
 static void open_store(member *me)
 {
-    semel_inbox_options inbox = {
-        .size = sizeof inbox, .mode = SEMEL_TRANSACTION, .attempts_max = MEMBERS_ATTEMPTS_MAX};
+    semel_inbox_options inbox = {.size = sizeof inbox,
+                                 .mode = SEMEL_TRANSACTION,
+                                 .attempts_max = MEMBERS_ATTEMPTS_MAX,
+                                 .remember = me->all->remember};
     const store_place *place = &me->all->place;
     while (again(me, semel_store_open(&me->store, place->url, NULL, &me->err)))
         continue;
@@ -163,9 +166,9 @@ unsigned members_revive(members *m)
     return dead;
 }
 
-static void rest(void)
+static void rest_ms(uint32_t ms)
 {
-    struct timespec moment = {0, LOOK_MS * 1000000L};
+    struct timespec moment = {ms / 1000, ms % 1000 * 1000000L};
     (void)nanosleep(&moment, NULL);
 }
 
@@ -177,9 +180,29 @@ unsigned members_wait_effects(members *m, unsigned wanted)
         if (process_now_ms() > deadline)
             fail_msg("stuck at %lld effects of %u", (long long)found, wanted);
         revived += members_revive(m);
-        rest();
+        rest_ms(LOOK_MS);
     }
     return revived;
+}
+
+void members_kill_under_load(members *m, unsigned victim, unsigned load, uint32_t after_ms)
+{
+    real_topic_fill(m->topic, load);
+    rest_ms(after_ms);
+    members_kill(m, victim);
+}
+
+void members_stop_with_deliveries(members *m, unsigned victim, unsigned load)
+{
+    int64_t deadline = process_now_ms() + REAL_PATIENCE_MS;
+    atomic_store(&m->shared->stop_wanted[victim], 1);
+    while (!process_wait_stopped(m->pids[victim], 200)) {
+        assert_true(process_now_ms() < deadline);
+        real_topic_fill(m->topic, m->topic->keys);
+    }
+    real_topic_fill(m->topic, load);
+    members_wait_effects(m, real_topic_total(m->topic));
+    kill(m->pids[victim], SIGCONT);
 }
 
 /* --- what is left ----------------------------------------------------------------------------- */
@@ -203,6 +226,18 @@ static void see(const char *item, void *context)
     }
 }
 
+/* Before version 2.3.0 an assertion of librdkafka's can fail in a member that leaves the group
+ * while it leads an assignment by the cooperative protocol that it has not made yet
+ * (confluentinc/librdkafka#4312). To others that is a process that was killed. */
+static void expect_end(const members *m, int end)
+{
+    int may_abort = strstr(m->url, "cooperative") && rd_kafka_version() < 0x020300ff;
+    if (end == PROCESS_KILLED + SIGABRT && may_abort)
+        print_message("librdkafka has ended a process that left the group\n");
+    else
+        assert_int_equal(end, PROCESS_OK);
+}
+
 void members_finish(members *m, unsigned poisoned)
 {
     sights seen = {.topic = m->topic};
@@ -213,7 +248,8 @@ void members_finish(members *m, unsigned poisoned)
     real_topic_wait(m->topic, end);
     atomic_store(&m->shared->end, 1);
     for (unsigned i = 0; i < m->count; i++)
-        assert_int_equal(process_wait(m->pids[i], REAL_PATIENCE_MS), PROCESS_OK);
+        expect_end(m, process_wait(m->pids[i], REAL_PATIENCE_MS));
+    atomic_store(&m->shared->end, 0);
     effect_each(&m->place, effects, see, &seen);
     assert_int_equal(seen.wrong, 0);
     assert_int_equal(seen.all, total);

@@ -26,6 +26,7 @@ typedef struct members {
     members_shared *shared;
     unsigned starting; /* for the process that begins */
     unsigned count;
+    semel_remember remember; /* what the inbox has; a test may set it before the start */
     pid_t pids[MEMBERS_MAX];
 } members;
 
@@ -37,6 +38,13 @@ void members_start(members *m, unsigned member);
 void members_start_all(members *m);
 void members_kill(members *m, unsigned member); /* SIGKILL, and a new one */
 
+/* So many messages more, and `after_ms` later SIGKILL, and a new one. */
+void members_kill_under_load(members *m, unsigned member, unsigned load, uint32_t after_ms);
+
+/* It stops with the next deliveries that it receives; more come until there are some for it. It
+ * goes on when the others have handled all of them, and `load` messages more. */
+void members_stop_with_deliveries(members *m, unsigned member, unsigned load);
+
 /* Starts those again that the poison has killed; how many. Any other end fails the test. */
 unsigned members_revive(members *m);
 
@@ -45,6 +53,7 @@ unsigned members_wait_effects(members *m, unsigned effects);
 
 /* Lets them end in order. Then each record but `poisoned` of them has had its effect, once and in
  * the order of its key, and the group has committed all of the topic. */
+/* They can be started again, with another group. */
 void members_finish(members *m, unsigned poisoned);
 
 #endif

@@ -12,26 +12,12 @@
 #include <signal.h>
 #include <time.h>
 
-enum { PARTITIONS = 6, KEYS = 48, CONSUMERS = 3, ROUNDS = 9, LOAD = 240, MORE = 48 };
+enum { PARTITIONS = 6, KEYS = 48, CONSUMERS = 3, ROUNDS = 9, LOAD = 240 };
 
 static void sleep_ms(int64_t ms)
 {
     struct timespec moment = {ms / 1000, ms % 1000 * 1000000};
     (void)nanosleep(&moment, NULL);
-}
-
-/* It stops with the next deliveries that it receives; more come until there are some for it. */
-static void stop_with_deliveries(members *m, unsigned victim)
-{
-    int64_t deadline = process_now_ms() + REAL_PATIENCE_MS;
-    atomic_store(&m->shared->stop_wanted[victim], 1);
-    while (!process_wait_stopped(m->pids[victim], 200)) {
-        assert_true(process_now_ms() < deadline);
-        real_topic_fill(m->topic, MORE);
-    }
-    real_topic_fill(m->topic, LOAD);
-    members_wait_effects(m, real_topic_total(m->topic));
-    kill(m->pids[victim], SIGCONT);
 }
 
 /* If it has the store's lock, the others wait for it. */
@@ -41,13 +27,6 @@ static void stop_anywhere(members *m, unsigned victim)
     kill(m->pids[victim], SIGSTOP);
     sleep_ms(REAL_SESSION_MS * 3 / 2);
     kill(m->pids[victim], SIGCONT);
-}
-
-static void kill_anywhere(members *m, unsigned victim, uint32_t *seed)
-{
-    real_topic_fill(m->topic, LOAD);
-    sleep_ms(shop_random(seed, 300));
-    members_kill(m, victim);
 }
 
 static void rebalance_under_load(const char *parameters, uint32_t seed)
@@ -61,9 +40,9 @@ static void rebalance_under_load(const char *parameters, uint32_t seed)
     for (unsigned i = 0; i < ROUNDS; i++) {
         unsigned victim = shop_random(&seed, CONSUMERS);
         if (i % 3 == 0)
-            stop_with_deliveries(&m, victim);
+            members_stop_with_deliveries(&m, victim, LOAD);
         else if (i % 3 == 1)
-            kill_anywhere(&m, victim, &seed);
+            members_kill_under_load(&m, victim, LOAD, shop_random(&seed, 300));
         else
             stop_anywhere(&m, victim);
         members_wait_effects(&m, real_topic_total(&topic));

@@ -77,6 +77,24 @@ static void every_message_comes_back_as_it_was(void **state)
     }
 }
 
+/* Found by fuzz/fuzz_kafka.c: the last time counted. */
+static void of_two_headers_with_one_name_the_first_counts(void **state)
+{
+    static const semel_header headers[] = {{"ce_id", {"m-1", 3}},
+                                           {"CE_ID", {"m-2", 3}},
+                                           {"ce_source", {"shop", 4}},
+                                           {"ce_source", {"bank", 4}},
+                                           {"ce_time", {"2026-01-01T00:00:00.123Z", 24}},
+                                           {"ce_time", {"2027-01-01T00:00:00.123Z", 24}},
+                                           {"semel-time-ms", {"5", 1}}};
+    const kafka_record record = {.headers = headers, .header_count = 7};
+    (void)state;
+    const semel_message *message = read(&record);
+    BYTES_EQUAL(semel_str("m-1"), message->id);
+    assert_string_equal(message->source, "shop");
+    assert_true(message->time_ms == INT64_C(1767225600123));
+}
+
 static void what_is_no_event_is_refused_where_events_are_asked_for(void **state)
 {
     kafka_record record;
@@ -192,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(an_event_has_the_headers_of_the_binding, forget),
         cmocka_unit_test_teardown(every_message_comes_back_as_it_was, forget),
+        cmocka_unit_test_teardown(of_two_headers_with_one_name_the_first_counts, forget),
         cmocka_unit_test_teardown(what_is_no_event_is_refused_where_events_are_asked_for, forget),
         cmocka_unit_test_teardown(headers_are_extensions_where_events_are_asked_for, forget),
         cmocka_unit_test_teardown(a_record_without_headers_has_an_id_that_stays, forget),

@@ -25,15 +25,17 @@ static void refuses(const char *url, const char *why)
 static void all_parts_of_a_url_are_read(void **state)
 {
     (void)state;
-    stream_address at = read_url("rediss://a%64a:s3cret%2F%40@db:7000/3?stream=or%20ders&group=sh"
-                                 "ip%26ping&dead=gone&declare=yes&keep=no&claim_ms=5000&poll_ms=9"
-                                 "&sync=yes&replicas=2&loss=warn&ca=/c.pem&connect_ms=7");
+    stream_address at =
+        read_url("rediss://a%64a:s3cret%2F%40@db:7000/3?stream=or%20ders&group=sh"
+                 "ip%26ping&dead=gone&declare=yes&keep=no&claim_ms=5000&poll_ms=9&single_active=yes"
+                 "&sync=yes&replicas=2&loss=warn&ca=/c.pem&connect_ms=7");
     assert_string_equal(at.stream, "or ders");
     assert_string_equal(at.group, "ship&ping");
     assert_string_equal(at.dead, "gone");
     assert_true(at.declare && at.keep == STREAM_KEEP_NONE);
     assert_int_equal(at.claim_ms, 5000);
     assert_int_equal(at.poll_ms, 9);
+    assert_true(at.single_active);
     assert_string_equal(at.server.user, "ada");
     assert_string_equal(at.server.password, "s3cret/@");
     assert_string_equal(at.server.host, "db");
@@ -51,7 +53,7 @@ static void what_a_url_does_not_say_has_a_default(void **state)
     assert_int_equal(at.server.port, 6379);
     assert_null(at.group);
     at = read_url("valkey://db?stream=orders&group=g");
-    assert_true(!at.declare && at.keep == STREAM_KEEP_AUTO && !at.server.tls);
+    assert_true(!at.declare && at.keep == STREAM_KEEP_AUTO && !at.server.tls && !at.single_active);
     assert_int_equal(at.claim_ms, 60000);
     assert_int_equal(at.poll_ms, 500);
     assert_int_equal(read_url("redis://?stream=s&group=g&keep=yes").keep, STREAM_KEEP_ALL);

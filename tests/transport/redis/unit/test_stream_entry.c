@@ -202,6 +202,17 @@ static void what_is_over_a_limit_is_left_out(void **state)
     freeReplyObject(e.fields);
 }
 
+/* Found by fuzz/fuzz_redis.c: such a message would be refused for ever. */
+static void a_header_without_a_name_is_left_out(void **state)
+{
+    static entry e;
+    (void)state;
+    READ(&e, "", "1", "header:", "2", "sku", "A-7");
+    assert_int_equal(e.message.header_count, 1);
+    BYTES_EQUAL(semel_str("A-7"), semel_message_header(&e.message, "sku"));
+    freeReplyObject(e.fields);
+}
+
 static void no_fields_at_all_are_an_empty_message(void **state)
 {
     static entry e;
@@ -220,6 +231,7 @@ int main(void)
                                        cmocka_unit_test(cloudevents_are_read),
                                        cmocka_unit_test(odd_values_are_headers),
                                        cmocka_unit_test(what_is_over_a_limit_is_left_out),
+                                       cmocka_unit_test(a_header_without_a_name_is_left_out),
                                        cmocka_unit_test(no_fields_at_all_are_an_empty_message)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
