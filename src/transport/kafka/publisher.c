@@ -230,7 +230,7 @@ static int has_many_topics(const kafka_batch *batch)
 }
 
 /* 1 if the message of its group that was sent last went to another topic, and has no answer yet.
- * Within a topic they have one partition, and brokers keep the order; between topics nobody does. */
+ * Within a topic they have one partition, and brokers keep the order; between topics none does. */
 static int is_behind_other_topic(const kafka_batch *batch, size_t index)
 {
     const semel_message *message = batch->messages[index];
