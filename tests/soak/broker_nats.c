@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACK_MS = 5000, ANSWER_MS = 10000, NAME = 80, MOST = 128, TEXT_ROOM = 256 };
+enum { ACK_MS = 5000, ANSWER_MS = 10000, NAME = 80, TEXT_ROOM = 256 };
 
 static const struct place {
     const char *stream, *consumer; /* "": it only sends */
@@ -53,7 +53,7 @@ typedef struct client {
     natsSubscription *subscription; /* NULL: it publishes */
     char store[NAME];
     natsMsgList received;
-    char bodies[MOST][TEXT_ROOM];
+    char body[TEXT_ROOM];
 } client;
 
 /* A connection that is lost is not found again: the next client is. */
@@ -153,29 +153,30 @@ static int publish(void *context, const soak_item items[], size_t count, int con
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
-static soak_item item_of(client *c, int at)
+static soak_item item_of(client *c, natsMsg *message)
 {
-    natsMsg *message = c->received.Msgs[at];
     const char *id = NULL;
     if (natsMsgHeader_Get(message, "ce-id", &id) != NATS_OK)
         soak_die("a message of the relay has no id");
-    soak_print(c->bodies[at], TEXT_ROOM, "%.*s", natsMsg_GetDataLength(message),
+    soak_print(c->body, TEXT_ROOM, "%.*s", natsMsg_GetDataLength(message),
                natsMsg_GetData(message));
-    return (soak_item){.id = id, .body = c->bodies[at]};
+    return (soak_item){.id = id, .body = c->body};
 }
 
+/* One: max_ack_pending=1 lets no second one come before it is settled, and a fetch of more would
+ * wait for that. */
 static int receive(void *context, soak_item items[], size_t max, unsigned wait_ms)
 {
     client *c = context;
+    (void)max;
     natsMsgList_Destroy(&c->received);
-    natsStatus code = natsSubscription_Fetch(&c->received, c->subscription,
-                                             (int)(max < MOST ? max : MOST), wait_ms, NULL);
+    natsStatus code = natsSubscription_Fetch(&c->received, c->subscription, 1, wait_ms, NULL);
     if (code == NATS_TIMEOUT)
         return 0;
     if (code != NATS_OK)
         return -1;
     for (int i = 0; i < c->received.Count; i++)
-        items[i] = item_of(c, i);
+        items[i] = item_of(c, c->received.Msgs[i]);
     return c->received.Count;
 }
 
