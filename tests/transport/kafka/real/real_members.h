@@ -52,8 +52,8 @@ unsigned members_revive(members *m);
 unsigned members_wait_effects(members *m, unsigned effects);
 
 /* Lets them end in order. Then each record but `poisoned` of them has had its effect, once and in
- * the order of its key, and the group has committed all of the topic. */
-/* They can be started again, with another group. */
+ * the order of its key, and the group has committed all of the topic. They can be started again,
+ * with another group. */
 void members_finish(members *m, unsigned poisoned);
 
 #endif
