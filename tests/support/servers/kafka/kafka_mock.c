@@ -16,17 +16,18 @@ static _Noreturn void die(const char *what)
     abort();
 }
 
-static void become_mock(const int in[2], const int out[2], int brokers)
+static void become_mock(const int in[2], const int out[2], int brokers, int number)
 {
-    char count[16];
+    char count[16], own[16];
     (void)snprintf(count, sizeof count, "%d", brokers);
+    (void)snprintf(own, sizeof own, "%d", number);
     if (dup2(in[0], STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0)
         die("no pipe");
     (void)close(in[0]);
     (void)close(in[1]);
     (void)close(out[0]);
     (void)close(out[1]);
-    (void)execl(SEMEL_BINARY_DIR "/tests/semel-mock-kafka", "semel-mock-kafka", count,
+    (void)execl(SEMEL_BINARY_DIR "/tests/semel-mock-kafka", "semel-mock-kafka", count, own,
                 (char *)NULL);
     die("it cannot be started");
 }
@@ -35,6 +36,7 @@ static void become_mock(const int in[2], const int out[2], int brokers)
  * input. */
 void kafka_mock_start(kafka_mock *mock, int brokers)
 {
+    static int number;
     int in[2], out[2];
     if (pipe(in) != 0 || pipe(out) != 0)
         die("no pipe");
@@ -42,7 +44,8 @@ void kafka_mock_start(kafka_mock *mock, int brokers)
     if (mock->pid < 0)
         die("no process");
     if (mock->pid == 0)
-        become_mock(in, out, brokers);
+        become_mock(in, out, brokers, number);
+    number++;
     (void)close(in[0]);
     (void)close(out[1]);
     mock->to = fdopen(in[1], "w");

@@ -1,4 +1,5 @@
-/* librdkafka's mock cluster as a process of its own: `semel-mock-kafka [BROKERS]`.
+/* librdkafka's mock cluster as a process of its own: `semel-mock-kafka [BROKERS [NUMBER]]`. Those of
+ * a test have different numbers, and so different ids of their clusters.
  *
  * The first line of its output is the list of bootstrap servers. Then it takes commands, a line
  * each, and answers every one of them with a line "ok" or "error: ...". It ends with its standard
@@ -73,15 +74,25 @@ static void obey_all(rd_kafka_mock_cluster_t *cluster)
     }
 }
 
+/* librdkafka makes the id of a cluster of its address, and the address sanitizer gives all processes
+ * the same ones. So there are as many others before it as the number says, for good. */
+static rd_kafka_mock_cluster_t *new_cluster(rd_kafka_t *client, int brokers, long number)
+{
+    for (; number > 0; number--)
+        (void)rd_kafka_mock_cluster_new(client, 1);
+    return rd_kafka_mock_cluster_new(client, brokers);
+}
+
 int main(int argc, char **argv)
 {
     char text[LINE_ROOM];
     int brokers = argc > 1 ? (int)strtol(argv[1], NULL, 10) : BROKERS_DEFAULT;
+    long number = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_conf_set_log_cb(conf, NULL);
     rd_kafka_t *client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
     rd_kafka_mock_cluster_t *cluster = client && brokers >= 1 && brokers <= BROKERS_MAX
-                                           ? rd_kafka_mock_cluster_new(client, brokers)
+                                           ? new_cluster(client, brokers, number)
                                            : NULL;
     if (!cluster) {
         (void)fprintf(stderr, "no mock cluster of %d brokers\n", brokers);
