@@ -1,5 +1,5 @@
-/* librdkafka's mock cluster as a process of its own: `semel-mock-kafka [BROKERS [NUMBER]]`. Those of
- * a test have different numbers, and so different ids of their clusters.
+/* librdkafka's mock cluster as a process of its own: `semel-mock-kafka [BROKERS [NUMBER]]`. Those
+ * of a test have different numbers, and so different ids of their clusters.
  *
  * The first line of its output is the list of bootstrap servers. Then it takes commands, a line
  * each, and answers every one of them with a line "ok" or "error: ...". It ends with its standard
@@ -74,8 +74,8 @@ static void obey_all(rd_kafka_mock_cluster_t *cluster)
     }
 }
 
-/* librdkafka makes the id of a cluster of its address, and the address sanitizer gives all processes
- * the same ones. So there are as many others before it as the number says, for good. */
+/* librdkafka makes the id of a cluster of its address, and the address sanitizer gives all
+ * processes the same ones. So as many others are made before it as the number says. */
 static rd_kafka_mock_cluster_t *new_cluster(rd_kafka_t *client, int brokers, long number)
 {
     for (; number > 0; number--)
