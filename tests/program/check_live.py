@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """check_live.py PROGRAM [CHECK...]: tail, stats and health, and the socket and the row of a `semel run` that they ask.
 Those checks whose names end in _on_servers need SEMEL_TEST_SERVERS, and are run only if it is set."""
+import itertools
 import json
 import os
 import pwd
@@ -181,7 +182,7 @@ def keys_are_hidden():
     prepare(more="log: { keys: false }\n")
     start()
     followed = tail("--json")
-    numbers = iter(range(47110, 47200))
+    numbers = itertools.count(4711000)
     def shown():  # what was handled before the process knew of its reader is not shown
         number = next(numbers)
         semel("publish", "orders", json.dumps({"n": number}), "--type", "paid", "--id", f"secret-id-{number}")
