@@ -1,9 +1,9 @@
 /* Copies that the inbox of a route does not see.
  *
  * The inbox reports what it receives. A copy whose answer a look has found, one that has waited for
- * the first request, and one that was refused because of it never come to the inbox. For whoever
- * counts and records they are copies like all others, so the gateway tells the observer of the
- * store of them, each once and before it is answered: who has the answer finds it counted. */
+ * the first request, and one that was refused because of it never come to the inbox. Counts and the
+ * history take them for copies like all others, so the gateway tells the observer of the store of
+ * them, each once and before it is answered: a client that has the answer finds it counted. */
 #include "program/gateway/proxy.h"
 
 #include <string.h>

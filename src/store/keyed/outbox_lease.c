@@ -209,7 +209,7 @@ static int follows(const keyed_item *item, const keyed_item *before, int64_t las
     return item->previous ? item->previous == before->number : item->number <= last;
 }
 
-/* A record of r/ or g/ that somebody has damaged or removed may make two chains of one group. A
+/* A record of r/ or g/ that was damaged or removed may make two chains of one group. A
  * message is in one of them, since a record occurs once in an apply(). */
 static int is_taken(const lease_run *run, int64_t number)
 {

@@ -121,7 +121,7 @@ void kafka_receiver_note(kafka_receiver *receiver, rd_kafka_resp_err_t code, con
                          const char *text);
 int kafka_delivery_is_revoked(const kafka_delivery *delivery);
 int kafka_partition_has_room(const kafka_receiver *receiver, const kafka_partition *partition);
-/* As if the partition had gone and come back, and nobody had ever received from it. */
+/* As if the partition had gone and come back, and no consumer had ever received from it. */
 void kafka_receiver_begin_anew(kafka_receiver *receiver, kafka_partition *partition);
 kafka_delivery *kafka_delivery_new(kafka_receiver *receiver); /* NULL: out of memory */
 void kafka_delivery_free(kafka_receiver *receiver, kafka_delivery *delivery);

@@ -1,6 +1,6 @@
 /* TLS and passwords, at the broker's listener for them: who may log in does all that the transport
  * does, and everybody else is refused when the transport is opened, with the reason and without the
- * secret. The broker's certificate is for "localhost" and signed by a CA that nobody knows. */
+ * secret. The broker's certificate is for "localhost" and signed by a CA of its own. */
 #include "real_kit.h"
 
 #include "support/base/check.h"
