@@ -27,16 +27,18 @@ export const TokenDialog = () => {
     event.preventDefault();
     if (!text || busy) return;
     setBusy(true);
-    person.set(name.trim());
-    token.set(text);
     let wrong = null;
     try {
-      if (!await tokenHolds()) wrong = 'The server does not take this token.';
+      if (!await tokenHolds(text)) wrong = 'The server does not take this token.';
     } catch (problem) {
       wrong = problem.title;
     }
-    if (!wrong) { close(); return; }
-    token.set('');
+    if (!wrong) { // only now is there anything to act with
+      person.set(name.trim());
+      token.set(text);
+      close();
+      return;
+    }
     setError(wrong);
     setBusy(false);
   };

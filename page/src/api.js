@@ -72,9 +72,9 @@ export const post = async (path, body, id) => (await ask(path, {
   body: JSON.stringify({ ...body, ...(person.get() ? { who: person.get() } : {}) })
 })).data;
 
-/* Whether the server takes the token that was entered. */
-export const tokenHolds = async () => (await ask('session',
-  { headers: { 'X-Semel-Token': token.get() } })).data.token_valid;
+/* Whether the server takes this token. */
+export const tokenHolds = async entered => (await ask('session',
+  { headers: { 'X-Semel-Token': entered } })).data.token_valid;
 
 /* --- the gate: two at once, two a second -------------------------------------------------------------------------- */
 

@@ -133,6 +133,7 @@ const token = async () => {
     if (done) await has(done);
   }
   await page.locator('#retry:not([aria-disabled])').waitFor();
+  await until(async () => await page.locator('[role=dialog]').count() === 0, 'the dialog is done');
   check(await page.evaluate(() => localStorage.getItem('semel.token')) === null, 'the token is for this tab only');
   quiet(page, 'token');
 };
