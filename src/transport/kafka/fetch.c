@@ -3,7 +3,7 @@
  *
  * Bounds instead of an endless buffer: of a partition with `prefetch` unsettled messages, with
  * `ahead` positions from its first unsettled one on, or with too many bytes that were not handed
- * out, nothing more is taken until half of that is left. What librdkafka has fetched meanwhile
+ * out, nothing more is taken until half of what was too much is left. What librdkafka has fetched meanwhile
  * stays in its queue of this partition, which has bounds of its own (client.c). To pause the
  * partition instead would throw that away, and librdkafka takes some tenths of a second to fetch it
  * again.
@@ -172,18 +172,25 @@ static void accept_record(kafka_receiver *self, rd_kafka_message_t *record)
 
 /* --- bounds ----------------------------------------------------------------------------------- */
 
-static int is_full(const kafka_receiver *self, const kafka_partition *partition)
+/* Each bound by itself: a partition that had too many unsettled messages goes on when half of them
+ * are settled, even if one of these keeps it far behind the other bound. */
+static unsigned reached(const kafka_receiver *self, const kafka_partition *partition)
 {
-    return partition->window.unsettled >= self->address->prefetch ||
-           partition->window.count >= self->address->ahead ||
-           partition->ready_bytes >= READY_BYTES_MAX;
+    return (partition->window.unsettled >= self->address->prefetch ? KAFKA_FULL_UNSETTLED : 0) |
+           (partition->window.count >= self->address->ahead ? KAFKA_FULL_AHEAD : 0) |
+           (partition->ready_bytes >= READY_BYTES_MAX ? KAFKA_FULL_BYTES : 0);
+}
+
+static unsigned above_half(const kafka_receiver *self, const kafka_partition *partition)
+{
+    return (partition->window.unsettled > self->address->prefetch / 2 ? KAFKA_FULL_UNSETTLED : 0) |
+           (partition->window.count > self->address->ahead / 2 ? KAFKA_FULL_AHEAD : 0) |
+           (partition->ready_bytes > READY_BYTES_MAX / 2 ? KAFKA_FULL_BYTES : 0);
 }
 
 int kafka_partition_has_room(const kafka_receiver *receiver, const kafka_partition *partition)
 {
-    return partition->window.unsettled <= receiver->address->prefetch / 2 &&
-           partition->window.count <= receiver->address->ahead / 2 &&
-           partition->ready_bytes <= READY_BYTES_MAX / 2;
+    return !(partition->full & above_half(receiver, partition));
 }
 
 static size_t least(size_t a, size_t b)
@@ -194,9 +201,8 @@ static size_t least(size_t a, size_t b)
 /* So many records may come. One that has become full has no room until half of it is free. */
 static size_t room_of(const kafka_receiver *self, kafka_partition *partition)
 {
-    partition->is_full =
-        partition->is_full ? !kafka_partition_has_room(self, partition) : is_full(self, partition);
-    return partition->is_full
+    partition->full = reached(self, partition) | (partition->full & above_half(self, partition));
+    return partition->full
                ? 0
                : least(AT_ONCE, least(self->address->prefetch - partition->window.unsettled,
                                       self->address->ahead - partition->window.count));

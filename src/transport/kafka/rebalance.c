@@ -96,7 +96,8 @@ static int assign_one(kafka_receiver *self, int32_t id, const char *cluster)
         return 0;
     begin(self, one);
     one->origin = keep_origin(self, one->origin, cluster);
-    one->is_known = one->is_full = 0;
+    one->is_known = 0;
+    one->full = 0;
     return 1;
 }
 

@@ -198,9 +198,9 @@ void kafka_receiver_close(kafka_receiver *receiver)
 
 static void make_room(kafka_receiver *self, kafka_partition *partition)
 {
-    if (!partition->is_full || !kafka_partition_has_room(self, partition))
+    if (!partition->full || !kafka_partition_has_room(self, partition))
         return;
-    partition->is_full = 0;
+    partition->full = 0;
     kafka_receiver_wake(self);
 }
 

@@ -19,6 +19,9 @@
 #include <pthread.h>
 #include <semel/sys/transport.h>
 
+/* Of a partition: with too many unsettled messages, positions or bytes. */
+enum { KAFKA_FULL_UNSETTLED = 1, KAFKA_FULL_AHEAD = 2, KAFKA_FULL_BYTES = 4 };
+
 typedef struct kafka_partition {
     int32_t id;
     const char *name;   /* "topic/3" */
@@ -37,7 +40,7 @@ typedef struct kafka_partition {
     uint64_t commit;       /* the number of the commit under way; 0: none is */
     int64_t commit_prefix; /* what it says */
     int64_t commit_reserved;
-    int is_full; /* nothing more is taken from the queue */
+    unsigned full; /* the bounds that were reached: nothing more is taken from the queue */
 } kafka_partition;
 
 typedef struct kafka_delivery {
