@@ -373,9 +373,9 @@ static void measure_store(const server *on, const char *url)
     static const struct amount {
         size_t batch, workers, prefetch, full, quick;
     } amounts[] = {{1, 1, 50, 1000, 300},
-                   {1, 4, 100, 2000, 600},
+                   {1, 4, 100, 10000, 6000}, /* until the last of several workers has stopped */
                    {100, 1, 500, 20000, 3000},
-                   {100, 2, 1000, 20000, 3000}};
+                   {100, 2, 1000, 60000, 40000}};
     char title[100], name[100];
     comparison d;
     snprintf(name, sizeof name, "to inbox on %s", on ? on->name : "SQLite");

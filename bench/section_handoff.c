@@ -181,15 +181,17 @@ static double turn(handoff *h, int which, const message_set *set)
                              : consume_all(h, set);
 }
 
-/* One round before the first is not counted. */
+/* One round before the first is not counted. Several threads take a tenth of a second to stop,
+ * which must not be much of a turn. */
 static void run_rounds(comparison *d, handoff sides[CONTENDERS], const char *label)
 {
+    size_t messages = sides->threads == 1 ? choose(20000, 5000) : choose(80000, 40000);
     message_set set = {0};
     key_source keys;
     keys_begin(&keys, KEYS_IN_TIME_ORDER);
     for (size_t round = 0; round <= d->rounds; round++) {
         progress(label, round, d->rounds + 1);
-        messages_make(&set, &keys, choose(20000, 5000));
+        messages_make(&set, &keys, messages);
         for (int i = 0; i < CONTENDERS; i++) {
             int which = round % 2 ? CONTENDERS - 1 - i : i;
             double rate = turn(&sides[which], which, &set);

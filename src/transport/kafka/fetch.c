@@ -3,10 +3,10 @@
  *
  * Bounds instead of an endless buffer: of a partition with `prefetch` unsettled messages, with
  * `ahead` positions from its first unsettled one on, or with too many bytes that were not handed
- * out, nothing more is taken until half of what was too much is left. What librdkafka has fetched meanwhile
- * stays in its queue of this partition, which has bounds of its own (client.c). To pause the
- * partition instead would throw that away, and librdkafka takes some tenths of a second to fetch it
- * again.
+ * out, nothing more is taken until half of what was too much is left. What librdkafka has fetched
+ * meanwhile stays in its queue of this partition, which has bounds of its own (client.c). To pause
+ * the partition instead would throw that away, and librdkafka takes some tenths of a second to
+ * fetch it again.
  *
  * The thread waits for an eventfd, to which librdkafka writes when something comes to one of the
  * queues.
