@@ -104,6 +104,16 @@ semel_status url_one_place(const url *parsed, semel_error *err)
     return SEMEL_OK;
 }
 
+semel_status url_has_slashes(const url *parsed, const char *text, const char *example,
+                             semel_error *err)
+{
+    const char *scheme = parsed->scheme;
+    return strncmp(text + strlen(scheme), "://", 3) == 0
+               ? SEMEL_OK
+               : semel_fail(err, SEMEL_EINVAL, "URL: after %s: it takes //, as in %s://%s", scheme,
+                            scheme, example);
+}
+
 semel_status url_parse(url *out, const char *text, semel_error *err)
 {
     size_t scheme = 0;

@@ -26,6 +26,10 @@ semel_status url_scheme(size_t *len, const char *text, semel_error *err);
 /* SEMEL_EINVAL says what is wrong without repeating the text, which may hold a password. */
 semel_status url_parse(url *out, const char *text, semel_error *err);
 
+/* For URLs with a host, which stands behind two slashes. The example is what may stand there. */
+semel_status url_has_slashes(const url *parsed, const char *text, const char *example,
+                             semel_error *err);
+
 /* For URLs with user:password@host/path: a / or an @ in a password would make half of it the host,
  * which is shown. */
 semel_status url_one_place(const url *parsed, semel_error *err);

@@ -116,11 +116,8 @@ static semel_status read_scheme(redis_address *out, const url *parsed, const cha
                                 semel_error *err)
 {
     const char *scheme = parsed->scheme;
-    if (strncmp(text + strlen(scheme), "://", 3) != 0)
-        return semel_fail(err, SEMEL_EINVAL, "URL: after %s: it takes //, as in %s://host:6379/0",
-                          scheme, scheme);
     out->tls = scheme[strlen(scheme) - 1] == 's' && strcmp(scheme, "redis") != 0;
-    return SEMEL_OK;
+    return url_has_slashes(parsed, text, "host:6379/0", err);
 }
 
 semel_status redis_address_read(redis_address *out, url *parsed, mem_arena *arena, const char *text,

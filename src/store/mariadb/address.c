@@ -112,13 +112,10 @@ semel_status maria_address_read(maria_address *out, mem_arena *arena, const char
 {
     url parsed;
     semel_status status = url_parse(&parsed, text, err);
-    if (status)
-        return status;
-    if (strncmp(text + strlen(parsed.scheme), "://", 3) != 0)
-        return semel_fail(err, SEMEL_EINVAL,
-                          "URL: after %s: it takes //, as in %s://user@host/database",
-                          parsed.scheme, parsed.scheme);
-    status = url_one_place(&parsed, err);
+    if (!status)
+        status = url_has_slashes(&parsed, text, "user@host/database", err);
+    if (!status)
+        status = url_one_place(&parsed, err);
     if (!status)
         status = url_only(&parsed, PARAMETERS, err);
     if (!status)

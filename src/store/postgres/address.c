@@ -237,10 +237,8 @@ semel_status pg_address_read(pg_address *out, mem_arena *arena, const char *text
 {
     url parsed;
     semel_status status = url_parse(&parsed, text, err);
-    if (!status && strncmp(text + strlen(parsed.scheme), "://", 3) != 0)
-        status = semel_fail(err, SEMEL_EINVAL,
-                            "URL: after %s: it takes //, as in %s://user@host/database",
-                            parsed.scheme, parsed.scheme);
+    if (!status)
+        status = url_has_slashes(&parsed, text, "user@host/database", err);
     if (!status)
         status = url_one_place(&parsed, err);
     if (!status)

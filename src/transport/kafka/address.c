@@ -237,10 +237,7 @@ static semel_status check_scheme(const url *parsed, const char *text, semel_erro
 {
     if (strcmp(parsed->scheme, "kafka") != 0)
         return semel_fail(err, SEMEL_EINVAL, "URL: it begins with kafka:");
-    if (strncmp(text + strlen(parsed->scheme), "://", 3) != 0)
-        return semel_fail(err, SEMEL_EINVAL,
-                          "URL: after kafka: it takes //, as in kafka://host/topic");
-    return SEMEL_OK;
+    return url_has_slashes(parsed, text, "host/topic", err);
 }
 
 /* The parameters without those of librdkafka, whose names all begin in one way. */

@@ -283,10 +283,7 @@ static semel_status read_scheme(jet_address *out, const url *parsed, const char 
     out->tls = strcmp(parsed->scheme, "natss") == 0;
     if (!out->tls && strcmp(parsed->scheme, "nats") != 0)
         return semel_fail(err, SEMEL_EINVAL, "URL: it begins with nats: or natss:");
-    if (strncmp(text + strlen(parsed->scheme), "://", 3) != 0)
-        return semel_fail(err, SEMEL_EINVAL, "URL: after %s: it takes //, as in %s://host",
-                          parsed->scheme, parsed->scheme);
-    return SEMEL_OK;
+    return url_has_slashes(parsed, text, "host", err);
 }
 
 semel_status jet_address_read(jet_address *out, const char *text, semel_error *err)

@@ -341,10 +341,7 @@ static semel_status read_scheme(rabbit_address *out, const url *parsed, const ch
     out->tls = strcmp(parsed->scheme, "amqps") == 0;
     if (!out->tls && strcmp(parsed->scheme, "amqp") != 0)
         return semel_fail(err, SEMEL_EINVAL, "URL: it begins with amqp: or amqps:");
-    if (strncmp(text + strlen(parsed->scheme), "://", 3) != 0)
-        return semel_fail(err, SEMEL_EINVAL, "URL: after %s: it takes //, as in %s://host",
-                          parsed->scheme, parsed->scheme);
-    return SEMEL_OK;
+    return url_has_slashes(parsed, text, "host", err);
 }
 
 semel_status rabbit_address_read(rabbit_address *out, const char *text, semel_error *err)
