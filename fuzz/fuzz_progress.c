@@ -156,7 +156,7 @@ static void check_commit(owner *o)
     if (prefix < 0)
         return;
     memset(text, 'x', sizeof text);
-    kafka_progress_write(text, &o->window, o->handed, deliveries);
+    kafka_progress_write(text, &o->window, &o->before, o->handed, deliveries);
     size_t len = strnlen(text, sizeof text);
     HOLDS(len < sizeof text && strpbrk(text, "\r\nx") == NULL);
     char *exact = exact_copy(text, len);

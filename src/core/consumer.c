@@ -253,6 +253,30 @@ semel_status semel_consumer_open(semel_consumer **out, semel_transport *transpor
 
 /* --- closing ---------------------------------------------------------------------------------- */
 
+/* Its health may be asked for meanwhile, and what is in flight is extended: the lock is held while
+ * it changes. */
+static void take_oldest(worker *w, uint32_t delay_ms)
+{
+    semel_consumer *consumer = w->consumer;
+    job *j;
+    w->count = 0;
+    pthread_mutex_lock(&consumer->lock);
+    while (w->count < consumer->batch_most && (j = inflight_next_oldest(&consumer->inflight))) {
+        w->settles[w->count] = (semel_delivery_settlement){j->tag, SEMEL_VERDICT_RETRY, delay_ms};
+        w->jobs[w->count++] = j;
+    }
+    pthread_mutex_unlock(&consumer->lock);
+}
+
+static void remove_taken(worker *w)
+{
+    semel_consumer *consumer = w->consumer;
+    pthread_mutex_lock(&consumer->lock);
+    for (size_t i = 0; i < w->count; i++)
+        inflight_remove(&consumer->inflight, w->jobs[i]);
+    pthread_mutex_unlock(&consumer->lock);
+}
+
 /* In the order of delivery, which a broker may keep, or all at once. That it fails is no loss: what
  * is not settled the broker delivers again anyway, when the transport is closed or the connection
  * ends. */
@@ -262,17 +286,10 @@ void consumer_give_back(semel_consumer *consumer, uint32_t delay_ms)
     if (consumer->inflight.count)
         transport_give_back(consumer->transport);
     do {
-        job *j;
-        w->count = 0;
-        while (w->count < consumer->batch_most && (j = inflight_next_oldest(&consumer->inflight))) {
-            w->settles[w->count] =
-                (semel_delivery_settlement){j->tag, SEMEL_VERDICT_RETRY, delay_ms};
-            w->jobs[w->count++] = j;
-        }
+        take_oldest(w, delay_ms);
         if (w->count)
             (void)semel_transport_settle(consumer->transport, w->settles, w->count, NULL);
-        for (size_t i = 0; i < w->count; i++)
-            inflight_remove(&consumer->inflight, w->jobs[i]);
+        remove_taken(w);
     } while (w->count);
 }
 

@@ -114,7 +114,8 @@ static semel_status begin_run(position_run *r, position_row *row, semel_error *e
     r->begun = r->stranger = r->full = 0;
     r->failed = RUN_NONE;
     pace_restart(r->terms);
-    r->unit->marks = 1; /* the row, in place of a key */
+    unit_drop_captured(r->unit); /* the announcement of a letter before it is counted */
+    r->unit->marks = 1;          /* the row, in place of a key */
     r->unit->full = 0;
     r->unit->operation = SEMEL_OPERATION_RECEIVE;
     semel_status status = unit_tx_begin(r->unit, SEMEL_BEGIN_DURABLE, err);

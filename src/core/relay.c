@@ -121,7 +121,7 @@ static void relay_free(semel_relay *relay)
     mem_free(relay);
 }
 
-static void relay_notify(const semel_relay *relay, const semel_error *outage)
+void relay_notify(const semel_relay *relay, const semel_error *outage)
 {
     if (relay->options.notice)
         relay->options.notice(relay->options.notice_context, outage);
@@ -365,9 +365,7 @@ static void wait_for_work(semel_relay *relay, int64_t left_ms)
 static semel_status relay_step(semel_relay *relay, int ahead, uint32_t wait_ms, semel_error *err)
 {
     int64_t deadline = wait_clock_ms() + wait_ms;
-    semel_status forgotten = relay_forget_sent(relay, err);
-    if (forgotten)
-        return forgotten;
+    relay_forget_sent(relay);
     for (;;) {
         semel_status status = relay_pass(relay, ahead, err);
         if (status)

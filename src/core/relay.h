@@ -54,6 +54,8 @@ struct semel_relay {
     void *context;
     semel_relay_options options; /* complete */
     int64_t forget_at_ms;        /* when the next look for old rows of sent messages is due */
+    uint32_t forget_failures;    /* looks in a row that failed */
+    int forget_reported;         /* the notice knows of them */
     uint32_t limit;              /* of the next batch: falls to 1 after an outage, then doubles */
     uint32_t failures;           /* steps in a row that could not reach the broker or the store */
     int outage;                  /* RELAY_OUTAGE_...: which side's, if the last pass failed */
@@ -122,8 +124,9 @@ semel_status relay_receive_local(semel_relay *relay, size_t *done, semel_error *
 semel_status relay_receive_item(semel_relay *relay, relay_item *item, semel_error *err);
 
 /* relay_sent.c: EUNSUPPORTED if the options ask for a history that the store cannot keep. And one
- * bounded step of removing what is too old, if one is due. */
+ * bounded step of removing what is too old, if one is due; that it fails holds up nothing. */
 semel_status relay_can_keep_sent(const semel_relay *relay, semel_error *err);
-semel_status relay_forget_sent(semel_relay *relay, semel_error *err);
+void relay_forget_sent(semel_relay *relay);
+void relay_notify(const semel_relay *relay, const semel_error *outage); /* relay.c */
 
 #endif

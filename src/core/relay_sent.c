@@ -8,6 +8,7 @@
 #include "core/relay.h"
 
 enum { ROWS_MAX = 1000, PAUSE_MIN_MS = 1000, PAUSE_MAX_MS = 60000, PAUSES_PER_SPAN = 10 };
+enum { PATIENCE = 3 }; /* failures that pass, in a row, before they are reported */
 
 semel_status relay_can_keep_sent(const semel_relay *relay, semel_error *err)
 {
@@ -44,12 +45,10 @@ static int64_t pause_ms(uint64_t keep_ms)
                                   : (int64_t)share;
 }
 
-semel_status relay_forget_sent(semel_relay *relay, semel_error *err)
+static semel_status forget_some(semel_relay *relay, int64_t steady_ms, semel_error *err)
 {
-    int64_t steady_ms = seam_steady_ms(&relay->store->seam), now_ms;
+    int64_t now_ms;
     old_rows old = {.relay = relay, .limit = store_batch(relay->store, ROWS_MAX)};
-    if (!relay->options.keep_sent_ms || steady_ms < relay->forget_at_ms)
-        return SEMEL_OK;
     semel_status status = semel_store_now(&now_ms, relay->store, err);
     if (status)
         return status;
@@ -59,4 +58,38 @@ semel_status relay_forget_sent(semel_relay *relay, semel_error *err)
     if (!status && old.removed < old.limit)
         relay->forget_at_ms = steady_ms + pause_ms(relay->options.keep_sent_ms);
     return status || !old.removed ? status : store_fault(relay->store, "history.committed", err);
+}
+
+/* What passes by itself, such as a row that another relay has removed at the same time, is reported
+ * when it has come several times in a row. */
+static void note_failure(semel_relay *relay, int64_t steady_ms, const semel_error *why)
+{
+    relay->forget_at_ms = steady_ms + PAUSE_MIN_MS;
+    relay->forget_failures++;
+    if (relay->forget_reported || (why->retryable && relay->forget_failures < PATIENCE))
+        return;
+    relay->forget_reported = 1;
+    relay_notify(relay, why);
+}
+
+static void note_success(semel_relay *relay)
+{
+    relay->forget_failures = 0;
+    if (relay->forget_reported)
+        relay_notify(relay, NULL);
+    relay->forget_reported = 0;
+}
+
+/* Old rows do no harm: what cannot remove them sends all the same. An outage of the store is met,
+ * and reported, by the pass. */
+void relay_forget_sent(semel_relay *relay)
+{
+    int64_t steady_ms = seam_steady_ms(&relay->store->seam);
+    semel_error why;
+    if (!relay->options.keep_sent_ms || relay->in_outage || steady_ms < relay->forget_at_ms)
+        return;
+    if (forget_some(relay, steady_ms, &why))
+        note_failure(relay, steady_ms, &why);
+    else
+        note_success(relay);
 }

@@ -52,7 +52,15 @@ static const char *advice_of(const redis_role *role, const redis_error_class *fo
     return room;
 }
 
-/* Of the server's own text, the first line: it is about commands, and never has a password. */
+/* How much of the server's text may be shown: the first line, without what it repeats of an unknown
+ * command. Those may be data, or a password where AUTH has another name. */
+static int shown_len(const char *text)
+{
+    const char *arguments = strstr(text, ", with args");
+    size_t len = strcspn(text, "\r\n");
+    return (int)(arguments && (size_t)(arguments - text) < len ? (size_t)(arguments - text) : len);
+}
+
 semel_status redis_fail(const redis_client *client, const redisReply *reply, const char *doing,
                         semel_error *err)
 {
@@ -60,6 +68,6 @@ semel_status redis_fail(const redis_client *client, const redisReply *reply, con
     const redis_role *role = client->role;
     const redis_error_class *found = redis_classify(reply);
     return semel_fail(err, found->status ? found->status : role->broken, "%s, %s: %.*s%s",
-                      role->title, doing, (int)strcspn(reply->str, "\r\n"), reply->str,
+                      role->title, doing, shown_len(reply->str), reply->str,
                       advice_of(role, found, room, sizeof room));
 }

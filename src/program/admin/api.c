@@ -342,6 +342,7 @@ static void refuse(question *q, api_answer *out, int how)
     http_request *request = q->request;
     q->request = NULL;
     if (how & CHANGES) {
+        api_count_refused(asks->a);
         (void)api_action_parse(&asks->action, &asks->memory, asks->body);
         asks->action.who = asks->action.who ? asks->action.who : "unknown";
         asks->body = (semel_bytes){region_copy(&asks->memory, out->detail.data, out->detail.len),

@@ -209,9 +209,11 @@ void api_act(asking *q, api_answer *out)
     pthread_mutex_lock(&q->a->decide_lock);
     decide(q, out);
     pthread_mutex_unlock(&q->a->decide_lock);
-    if (out->type && out->status != 503)
-        api_audit_refused(
-            q->a, api_actor(&q->memory, q->action.who, q->peer),
-            region_printf(&q->memory, "%s # page", api_action_text(&q->memory, &q->action)),
-            out->detail.len ? out->detail.data : out->title);
+    if (!out->type || out->status == 503)
+        return;
+    api_count_refused(q->a);
+    api_audit_refused(
+        q->a, api_actor(&q->memory, q->action.who, q->peer),
+        region_printf(&q->memory, "%s # page", api_action_text(&q->memory, &q->action)),
+        out->detail.len ? out->detail.data : out->title);
 }

@@ -300,7 +300,9 @@ void api_stop_job(asking *q, api_answer *out);
 /* api_safety.c: may this request change anything? 1, or 0 after a problem. */
 int api_may_change(api *a, http_request *request, api_answer *out);
 int api_token_is_right(const snapshot *s, const char *given);
-/* A change that was refused has an entry in the audit, too; asks the store. */
+/* A change that was refused is counted at once. It has an entry in the audit, too, or is one of
+ * the number in the next entry; that asks the store. */
+void api_count_refused(api *a);
 void api_audit_refused(api *a, const char *who, const char *what, const char *why);
 /* "mira (127.0.0.1)", of the name that was given and the address. */
 const char *api_actor(region *memory, const char *who, const char *peer);

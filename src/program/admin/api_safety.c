@@ -100,31 +100,44 @@ const char *api_actor(region *memory, const char *who, const char *peer)
     return actor;
 }
 
-/* A caller without a token must not be able to fill the audit: an entry a second, with the number
- * of those in between. */
-static int may_audit(api *a, uint64_t *others)
+void api_count_refused(api *a)
+{
+    pthread_mutex_lock(&a->job_lock);
+    a->refused++;
+    pthread_mutex_unlock(&a->job_lock);
+}
+
+/* A caller without a token must not be able to fill the audit: an entry a second. `all` is how many
+ * it speaks of. */
+static int may_audit(api *a, uint64_t *all)
 {
     int64_t now = steady_clock_ns();
     pthread_mutex_lock(&a->job_lock);
-    int may = !a->refused_ns || now - a->refused_ns >= NS_PER_S;
-    *others = a->refused;
-    a->refused = may ? 0 : a->refused + 1;
+    int may = a->refused && (!a->refused_ns || now - a->refused_ns >= NS_PER_S);
+    *all = a->refused;
     if (may)
         a->refused_ns = now;
     pthread_mutex_unlock(&a->job_lock);
     return may;
 }
 
+static void forget_refused(api *a, uint64_t written)
+{
+    pthread_mutex_lock(&a->job_lock);
+    a->refused -= written;
+    pthread_mutex_unlock(&a->job_lock);
+}
+
 void api_audit_refused(api *a, const char *who, const char *what, const char *why)
 {
     api_place at;
-    uint64_t others;
+    uint64_t all;
     buffer result = {0};
-    if (!may_audit(a, &others) || !api_begin_use(a, &at))
+    if (!may_audit(a, &all) || !api_begin_use(a, &at))
         return;
     buffer_printf(&result, "refused: %s", why);
-    if (others)
-        buffer_printf(&result, "; %llu more before it", (unsigned long long)others);
+    if (all > 1)
+        buffer_printf(&result, "; %llu more before it", (unsigned long long)(all - 1));
     semel_audit entry = {.size = sizeof entry, .who = who, .what = what, .result = result.data};
     semel_error error = {0};
     if (semel_audit_write(&entry, at.store, &error))
@@ -132,6 +145,8 @@ void api_audit_refused(api *a, const char *who, const char *what, const char *wh
                                        .event = "audit",
                                        .subject = "admin",
                                        .msg = error.text});
+    else
+        forget_refused(a, all);
     api_end_use(a);
     buffer_free(&result);
 }

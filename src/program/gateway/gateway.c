@@ -114,18 +114,23 @@ void route_keep(gateway_route *route)
     pthread_mutex_unlock(&route->gateway->lock);
 }
 
-/* `users` is one of the table's two. The last user of a table that is left closes it. */
+/* `users` is one of the table's two. The last user of a table that is left closes it, and keeps
+ * the gateway and the stores for so long. */
 static void release(gateway *g, route_table *table, size_t *users)
 {
     pthread_mutex_lock(&g->lock);
-    g->kept--;
     *users -= 1;
     int is_last = table->is_left && !table->proxies && !table->others;
-    if (!table->others || !g->kept)
+    if (!table->others)
+        pthread_cond_broadcast(&g->changed);
+    if (is_last) {
+        pthread_mutex_unlock(&g->lock);
+        route_table_close(table);
+        pthread_mutex_lock(&g->lock);
+    }
+    if (!--g->kept)
         pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
-    if (is_last)
-        route_table_close(table);
 }
 
 void route_release(gateway_route *route)

@@ -174,6 +174,7 @@ typedef struct sending {
     int64_t began_ns;
     sending_end end;
     proxy_answer answer;
+    int took_over; /* an attempt did not end, and what it sent is not known */
     int is_told;   /* the inbox has reported what became of this request */
     int passes_on; /* the request gets what the upstream has answered, whatever is stored */
 } sending;
@@ -201,6 +202,8 @@ static void make_answer(sending *s, answer_kind kind, unsigned status, semel_byt
                                .headers = kind == ANSWER_KEPT ? kept_headers(s) : none,
                                .body = body};
     memcpy(s->answer.fingerprint, s->key->fingerprint, sizeof s->answer.fingerprint);
+    if (s->took_over)
+        proxy_answer_fits_all(&s->answer);
 }
 
 /* Stores the answer with the key. One whose headers leave no room for it is too large. */
@@ -270,16 +273,19 @@ static semel_status take_end(sending *s, semel_unit *unit, semel_error *err)
 }
 
 /* The handler of the inbox: the key is claimed. An earlier attempt that did not end may have
- * reached the upstream. The library calls this once for a claim; a second call would be a second
- * attempt, which is told by its number. */
+ * reached the upstream, with this content or another one: nothing of this request is stored as
+ * its content. The library calls this once for a claim; a second call would be a second attempt,
+ * which is told by its number. */
 static semel_status send_once(semel_unit *unit, const semel_message *message, void *context,
                               semel_error *err)
 {
     sending *s = context;
     (void)message;
-    flight_claimed(s->flight);
-    if (s->end != SENT_NOT ||
-        (semel_unit_attempt(unit) > 1 && s->route->config->on_unknown == UNKNOWN_REPORT)) {
+    s->took_over = s->end == SENT_NOT && semel_unit_attempt(unit) > 1 &&
+                   s->route->config->on_unknown == UNKNOWN_REPORT;
+    if (!s->took_over)
+        flight_claimed(s->flight);
+    if (s->end != SENT_NOT || s->took_over) {
         buffer_free(&s->call.body);
         return keep_unknown(s, unit,
                             "The process that had sent the request has ended before it stored an "
@@ -396,20 +402,34 @@ static int look_first(const sending *s, semel_error *err)
     return is_done;
 }
 
-/* The answer is here, and it is not certain that it was stored. What the store says now is what
- * copies will get. */
-static void settle_unsure(sending *s, const semel_error *why)
+static int give_looked_up(const sending *s)
 {
     semel_marker *marker = NULL;
     int is_done = 0;
     const proxy_key *key = s->key;
-    log_upstream(s->route, "unknown_outcome", key->text, why->text);
     if (!semel_inbox_look_key(&marker, s->state->inbox, (semel_bytes){key->text, key->len}, NULL) &&
         marker->state == SEMEL_MARKER_DONE)
         is_done = give_stored(s, marker->result);
     semel_marker_free(marker);
-    if (!is_done)
+    return is_done;
+}
+
+/* The answer is here, and it is not certain that it was stored. What the store says now is what
+ * copies will get. */
+static void settle_unsure(sending *s, const semel_error *why)
+{
+    log_upstream(s->route, "unknown_outcome", s->key->text, why->text);
+    if (!give_looked_up(s))
         give_unknown(s, "The upstream was reached, and its answer could not be stored");
+}
+
+/* By the content of the row. What is stored may be for any content. */
+static void give_mismatch(const sending *s, const http_problem *to_others)
+{
+    if (give_looked_up(s))
+        return;
+    land_problem(s, to_others, ROUTE_CONFLICT);
+    proxy_respond_mismatch(s->route, s->call.request, s->began_ns);
 }
 
 static void give_not_sent(sending *s, semel_outcome outcome, semel_bytes stored,
@@ -432,8 +452,7 @@ static void give_not_sent(sending *s, semel_outcome outcome, semel_bytes stored,
     } else if (outcome == SEMEL_IN_PROGRESS) {
         fail_all(s, &again, ROUTE_CONFLICT);
     } else if (outcome == SEMEL_MISMATCH) {
-        land_problem(s, &again, ROUTE_CONFLICT);
-        proxy_respond_mismatch(s->route, s->call.request, s->began_ns);
+        give_mismatch(s, &again);
     } else if (outcome == SEMEL_UNDECIDED) {
         fail_store(s, why);
     } else {

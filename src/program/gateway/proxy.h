@@ -51,6 +51,10 @@ typedef struct proxy_answer {
     char fingerprint[DIGEST_HEX_SIZE];
 } proxy_answer;
 
+/* For requests of whatever content: nobody knows which the attempt had that did not end. */
+void proxy_answer_fits_all(proxy_answer *answer);
+int proxy_answer_fits(const proxy_answer *answer, const proxy_key *key);
+
 /* As text, for people who look at the key with `semel inbox show`. */
 void proxy_answer_write(buffer *to, const proxy_answer *answer);
 /* 0 if it is none; the memory has what it points to, the bytes must stay. */

@@ -19,6 +19,25 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const char first_words[] = "semel 1 ";
 
+/* --- whose it is ------------------------------------------------------------------------------ */
+
+/* In place of a fingerprint. */
+static const char of_all[DIGEST_HEX_SIZE] =
+    "0000000000000000000000000000000000000000000000000000000000000000";
+
+void proxy_answer_fits_all(proxy_answer *answer)
+{
+    memcpy(answer->fingerprint, of_all, sizeof answer->fingerprint);
+}
+
+int proxy_answer_fits(const proxy_answer *answer, const proxy_key *key)
+{
+    return strcmp(answer->fingerprint, key->fingerprint) == 0 ||
+           strcmp(answer->fingerprint, of_all) == 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
 void proxy_answer_write(buffer *to, const proxy_answer *answer)
 {
     buffer_printf(to, "%s%s %u %s\n", first_words, kinds[answer->kind], answer->status,

@@ -6,8 +6,6 @@
  * them, each once and before it is answered: a client that has the answer finds it counted. */
 #include "program/gateway/proxy.h"
 
-#include <string.h>
-
 semel_message proxy_message(const gateway_route *route, const http_request *request,
                             const proxy_key *key)
 {
@@ -22,8 +20,7 @@ semel_message proxy_message(const gateway_route *route, const http_request *requ
 semel_outcome proxy_copy_outcome(const proxy_key *key, const flight_end *end)
 {
     if (end->answer)
-        return strcmp(end->answer->fingerprint, key->fingerprint) != 0 ? SEMEL_MISMATCH
-                                                                       : SEMEL_REPLAYED;
+        return proxy_answer_fits(end->answer, key) ? SEMEL_REPLAYED : SEMEL_MISMATCH;
     return end->outcome == ROUTE_CONFLICT  ? SEMEL_IN_PROGRESS
            : end->outcome == ROUTE_UNKNOWN ? SEMEL_DUPLICATE
                                            : SEMEL_UNDECIDED;

@@ -228,8 +228,8 @@ static int is_due(const flight *f, int64_t now_ns)
     return f->is_elsewhere && (f->poll_ns <= now_ns || !f->waiters);
 }
 
-/* With the lock. Returns one flight that is due; there may be more, which come with the next
- * look. */
+/* With the lock. Returns the flight that has been due for the longest time; the others come with
+ * the next looks. */
 static flight *look_through(flights *all, waiter **expired, int64_t now_ns)
 {
     flight *due = NULL;
@@ -237,7 +237,7 @@ static flight *look_through(flights *all, waiter **expired, int64_t now_ns)
     for (size_t i = 0; i < BUCKETS; i++)
         for (flight *f = all->buckets[i]; f; f = f->next) {
             take_expired(expired, f, now_ns, is_over);
-            if (!due && is_due(f, now_ns))
+            if (is_due(f, now_ns) && (!due || f->poll_ns < due->poll_ns))
                 due = f;
         }
     return due;
@@ -299,23 +299,32 @@ static void wait_for_tick(flights *all)
     (void)pthread_cond_timedwait(&all->some, &all->lock, &at);
 }
 
+/* What is left nobody waits for. */
 static void free_flights(flights *all)
 {
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (flight *f = all->buckets[i], *next; f; f = next) {
+            next = f->next;
+            free_flight(f);
+        }
     pthread_cond_destroy(&all->some);
     pthread_mutex_destroy(&all->lock);
     free(all);
 }
 
-/* Answering the last request of a route that is left closes the route, here in this thread. */
+/* It rests when nothing is due. Answering the last request of a route that is left closes the
+ * route, here in this thread. */
 static void *watch(void *context)
 {
     flights *all = context;
     gateway_route *route = all->route;
+    flight *due = NULL;
     pthread_mutex_lock(&all->lock);
     while (!all->is_closed) {
         waiter *expired = NULL;
-        wait_for_tick(all);
-        flight *due = look_through(all, &expired, steady_clock_ns());
+        if (!due)
+            wait_for_tick(all);
+        due = look_through(all, &expired, steady_clock_ns());
         pthread_mutex_unlock(&all->lock);
         if (due)
             poll(due);

@@ -70,6 +70,15 @@ static int is_svix(const verifying *v)
            v->request->header(&count, v->request->from, "svix-signature");
 }
 
+/* An id without a signature beside one with it: whatever reads headers might take the wrong one. */
+static signature_verdict refuse_unsigned_id(verifying *v, int svix)
+{
+    size_t count = 0;
+    return svix && v->request->header(&count, v->request->from, "webhook-id")
+               ? malformed(v, "webhook-id", "it is not signed: the signature is of svix-id")
+               : SIGNATURE_GOOD;
+}
+
 /* The id may have no dot: the signed text could be divided in two ways. */
 static signature_verdict read_standard(verifying *v)
 {
@@ -77,7 +86,9 @@ static signature_verdict read_standard(verifying *v)
     const char *id_name = svix ? "svix-id" : "webhook-id", *id = NULL;
     const char *list_name = svix ? "svix-signature" : "webhook-signature", *list = NULL;
     semel_bytes time = {0};
-    signature_verdict verdict = take(&list, v, list_name);
+    signature_verdict verdict = refuse_unsigned_id(v, svix);
+    if (!verdict)
+        verdict = take(&list, v, list_name);
     if (!verdict)
         verdict = take(&id, v, id_name);
     if (!verdict)
@@ -86,6 +97,7 @@ static signature_verdict read_standard(verifying *v)
         return verdict;
     if (strchr(id, '.'))
         return malformed(v, id_name, "it has a dot");
+    v->facts->id = id;
     sign(v, semel_str(id));
     sign(v, semel_str("."));
     sign(v, time);

@@ -46,6 +46,7 @@ typedef struct signature_facts {
     const char *header; /* of which the verdict speaks; never NULL */
     const char *why;    /* for a log: "it has no v1 signature"; NULL: the verdict says it */
     int64_t time_s;     /* of the signature, if it is good; 0: the scheme has none */
+    const char *id;     /* the one that was signed; NULL: the scheme signs none by itself */
 } signature_facts;
 
 /* What a route says: preset, secrets, tolerance and hmac are used, nothing else. */

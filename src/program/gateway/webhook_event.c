@@ -19,6 +19,7 @@ typedef struct reading {
     webhook_event *out;
     const route_config *route;
     http_request *request;
+    const signature_facts *facts;
     region *memory;
     semel_bytes json; /* the body if it is an object; else {NULL, 0} */
 } reading;
@@ -109,8 +110,7 @@ static const char *preset_id(const reading *r, const char **where)
     switch (r->route->preset) {
     case WEBHOOK_STANDARD:
         *where = "the header webhook-id";
-        id = header(r, "webhook-id");
-        return id ? id : header(r, "svix-id");
+        return r->facts->id;
     case WEBHOOK_STRIPE:
         *where = "\"id\" of the body";
         return body_text(r, "id");
@@ -189,13 +189,13 @@ static const char *type_of(const reading *r)
 
 /* When the event happened, where the sender says so: an inbox that has forgotten keys of that age
  * can tell that it may be a copy. The time of a signature is that of the attempt. */
-static int64_t time_of(const reading *r, const signature_facts *facts)
+static int64_t time_of(const reading *r)
 {
     int64_t seconds = r->route->preset == WEBHOOK_STRIPE  ? body_time(r, "created")
                       : r->route->preset == WEBHOOK_SLACK ? body_time(r, "event_time")
                                                           : 0;
     if (!seconds)
-        seconds = facts->time_s;
+        seconds = r->facts->time_s;
     return seconds ? seconds * 1000 : wall_clock_ms();
 }
 
@@ -209,7 +209,7 @@ void webhook_event_read(webhook_event *out, const route_config *route, http_requ
                         const signature_facts *facts, const semel_inbox *keys)
 {
     semel_bytes body = http_request_body(request);
-    reading r = {out, route, request, http_request_memory(request), {0}};
+    reading r = {out, route, request, facts, http_request_memory(request), {0}};
     semel_bytes trimmed = scan_trimmed(body);
     if (trimmed.len && *(const char *)trimmed.data == '{' &&
         strict_json_check(body, JSON_DEPTH_MAX, NULL))
@@ -218,7 +218,7 @@ void webhook_event_read(webhook_event *out, const route_config *route, http_requ
                                        .source = route->name,
                                        .type = short_text(type_of(&r)),
                                        .content_type = short_text(header(&r, "Content-Type")),
-                                       .time_ms = time_of(&r, facts),
+                                       .time_ms = time_of(&r),
                                        .headers = out->headers,
                                        .body = body}};
     if (route_traceparent(request))

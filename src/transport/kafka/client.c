@@ -88,7 +88,7 @@ static semel_status set_login(rd_kafka_conf_t *conf, const kafka_address *addres
 static semel_status set_group(rd_kafka_conf_t *conf, const kafka_address *address, semel_error *err)
 {
     const setting group[] = {{"group.id", address->group},
-                             {"auto.offset.reset", address->latest ? "latest" : "earliest"},
+                             {"auto.offset.reset", "earliest"}, /* of a log that has gone back */
                              {"partition.assignment.strategy",
                               address->cooperative ? "cooperative-sticky" : "range,roundrobin"}};
     semel_status status = *address->group ? SET_ALL(conf, group, err) : SEMEL_OK;

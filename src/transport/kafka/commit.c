@@ -18,69 +18,11 @@
 
 /* A commit without an answer for ANSWER_MS counts as lost, and the next one goes out. */
 enum { ANSWER_MS = 30000 };
-enum { COMMIT_EVERY_MS = 200, ASK_MS = 1000, STRIDE = 1000, SERVE_MS = 50 };
+enum { COMMIT_EVERY_MS = 200, STRIDE = 1000, SERVE_MS = 50 };
 
 static rd_kafka_topic_partition_list_t *new_list(void)
 {
     return rd_kafka_topic_partition_list_new(0);
-}
-
-/* --- what the broker knows -------------------------------------------------------------------- */
-
-static rd_kafka_topic_partition_list_t *list_unknown(kafka_receiver *self)
-{
-    rd_kafka_topic_partition_list_t *list = new_list();
-    pthread_mutex_lock(&self->lock);
-    for (size_t i = 0; i < self->partition_count; i++) {
-        const kafka_partition *one = self->partitions[i];
-        if (one && one->assignment && !one->is_known)
-            rd_kafka_topic_partition_list_add(list, self->address->topic, one->id);
-    }
-    pthread_mutex_unlock(&self->lock);
-    return list;
-}
-
-/* What the owner before had settled, and has come already, is settled. */
-static void pass_settled(kafka_receiver *self, kafka_partition *one)
-{
-    for (size_t i = 0; i < one->before.range_count; i++)
-        for (;;) {
-            kafka_delivery *found = kafka_window_settle_in(&one->window, one->before.ranges[i].from,
-                                                           one->before.ranges[i].to);
-            if (!found)
-                break;
-            one->ready_bytes -= found->message->body.len;
-            kafka_delivery_free(self, found);
-        }
-}
-
-static void learn(kafka_receiver *self, const rd_kafka_topic_partition_t *answer)
-{
-    kafka_partition *one = self->partitions[answer->partition];
-    if (answer->err) {
-        kafka_receiver_note(self, answer->err, "reading the committed offset", NULL);
-        return;
-    }
-    kafka_progress_read(&one->before, answer->offset, answer->metadata, answer->metadata_size);
-    if (one->window.next >= 0)
-        kafka_progress_fit(&one->before, kafka_window_prefix(&one->window));
-    one->is_known = 1;
-    one->committed = answer->offset >= 0 ? answer->offset : -1;
-    pass_settled(self, one);
-}
-
-void kafka_receiver_ask_progress(kafka_receiver *receiver)
-{
-    rd_kafka_topic_partition_list_t *list = list_unknown(receiver);
-    rd_kafka_resp_err_t code =
-        list->cnt ? rd_kafka_committed(receiver->client.handle, list, ASK_MS) : 0;
-    pthread_mutex_lock(&receiver->lock);
-    if (code && code != RD_KAFKA_RESP_ERR__TIMED_OUT)
-        kafka_receiver_note(receiver, code, "reading committed offsets", NULL);
-    for (int i = 0; !code && i < list->cnt; i++)
-        learn(receiver, &list->elems[i]);
-    pthread_mutex_unlock(&receiver->lock);
-    rd_kafka_topic_partition_list_destroy(list);
 }
 
 /* --- what it is told -------------------------------------------------------------------------- */
@@ -101,7 +43,7 @@ static void add_to_list(const kafka_receiver *self, rd_kafka_topic_partition_lis
     char text[KAFKA_PROGRESS_ROOM];
     rd_kafka_topic_partition_t *to =
         rd_kafka_topic_partition_list_add(list, self->address->topic, one->id);
-    kafka_progress_write(text, &one->window, handed, deliveries);
+    kafka_progress_write(text, &one->window, &one->before, handed, deliveries);
     to->offset = kafka_window_prefix(&one->window);
     to->metadata = rd_kafka_mem_malloc(self->client.handle, strlen(text) + 1);
     if (!to->metadata) /* the offset alone is right, too */
@@ -110,20 +52,29 @@ static void add_to_list(const kafka_receiver *self, rd_kafka_topic_partition_lis
     to->metadata_size = strlen(text);
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* An owner before us may have handed out more than we have received by now. */
 static void add_reserving(kafka_receiver *self, rd_kafka_topic_partition_list_t *list,
                           kafka_partition *one)
 {
     one->commit = self->commits;
     one->commit_prefix = kafka_window_prefix(&one->window);
     one->commit_reserved = one->window.next + STRIDE;
-    add_to_list(self, list, one, one->commit_reserved, first_deliveries(one));
+    one->has_settled = 0;
+    add_to_list(self, list, one, larger(one->commit_reserved, one->before.handed),
+                first_deliveries(one));
 }
 
 /* --- when ------------------------------------------------------------------------------------- */
 
+/* What is settled behind a message that is not is told, too. */
 static int is_behind(const kafka_partition *one)
 {
-    return kafka_window_prefix(&one->window) != one->committed;
+    return one->has_settled || kafka_window_prefix(&one->window) != one->committed;
 }
 
 static int needs_reservation(const kafka_partition *one)
@@ -134,7 +85,7 @@ static int needs_reservation(const kafka_partition *one)
 /* How urgent it is: 0, 1 with the next bundle, 2 now. */
 static int urgency(const kafka_receiver *self, const kafka_partition *one)
 {
-    if (!one || !one->assignment || !one->is_known || one->window.next < 0)
+    if (!one || !one->assignment || one->window.next < 0)
         return 0;
     if (needs_reservation(one))
         return 2;
@@ -233,7 +184,7 @@ static void add_exact(kafka_receiver *self, rd_kafka_topic_partition_list_t *lis
                       kafka_partition *one)
 {
     int64_t prefix = kafka_window_prefix(&one->window);
-    int64_t handed = one->handed > one->before.handed ? one->handed : one->before.handed;
+    int64_t handed = larger(one->handed, one->before.handed);
     uint32_t deliveries = first_deliveries(one);
     if (prefix >= one->handed && deliveries) /* it was not handed out this time */
         deliveries--;
@@ -250,7 +201,7 @@ static rd_kafka_topic_partition_list_t *list_last(kafka_receiver *self,
     for (int i = 0; i < partitions->cnt; i++) {
         size_t index = (size_t)partitions->elems[i].partition;
         kafka_partition *one = index < self->partition_count ? self->partitions[index] : NULL;
-        if (one && one->assignment && one->is_known && one->window.next >= 0)
+        if (one && one->assignment && one->window.next >= 0)
             add_exact(self, list, one);
     }
     pthread_mutex_unlock(&self->lock);

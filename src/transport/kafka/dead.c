@@ -52,6 +52,7 @@ static void settle_rejected(kafka_receiver *self, kafka_delivery *one)
 {
     if (!kafka_delivery_is_revoked(one))
         kafka_window_settle(&one->partition->window, one->offset);
+    one->partition->has_settled = 1;
     self->rejected_alone = 0;
     self->commit_hurries = 1;
     forget(self, one);

@@ -264,9 +264,7 @@ semel_message *kafka_envelope_read(mem_arena *arena, const kafka_incoming *incom
     if (!r.message || !r.headers)
         return NULL;
     *r.message = (semel_message){.size = sizeof *r.message, .headers = r.headers};
-    if (record->body.len > SEMEL_BODY_MAX) /* for all to see */
-        r.message->body.len = record->body.len;
-    else if (record->body.len)
+    if (record->body.len) /* one that is too large, too: a dead letter has all of it */
         r.message->body = keep_bytes(&r, record->body);
     read_key(&r);
     read_headers(&r);

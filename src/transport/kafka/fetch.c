@@ -121,9 +121,9 @@ static semel_message *read_record(kafka_delivery *one, rd_kafka_message_t *recor
 /* 0: out of memory. */
 static int add_record(kafka_receiver *self, kafka_partition *partition, rd_kafka_message_t *record)
 {
-    if (partition->is_known && partition->window.next < 0)
+    if (partition->window.next < 0)
         kafka_progress_fit(&partition->before, record->offset);
-    if (partition->is_known && kafka_progress_is_settled(&partition->before, record->offset))
+    if (kafka_progress_is_settled(&partition->before, record->offset))
         return kafka_window_add(&partition->window, record->offset, NULL);
     kafka_delivery *one = kafka_delivery_new(self);
     if (!one)
@@ -304,7 +304,6 @@ void *kafka_receiver_run(void *receiver)
     while (goes_on(self)) {
         int more = fetch(self);
         look_at_trouble(self);
-        kafka_receiver_ask_progress(self);
         kafka_receiver_commit(self);
         kafka_receiver_send_rejected(self);
         look_for_brokers(self);

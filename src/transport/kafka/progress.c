@@ -144,8 +144,21 @@ static void add_place(range_text *t, const kafka_place *place)
     t->is_open = 1;
 }
 
-void kafka_progress_write(char out[KAFKA_PROGRESS_ROOM], const kafka_window *window, int64_t handed,
-                          uint32_t deliveries)
+static void add_ranges_from(range_text *t, const kafka_progress *before, int64_t next)
+{
+    for (size_t i = 0; !t->is_full && i < before->range_count; i++) {
+        const kafka_range *range = &before->ranges[i];
+        if (range->to < next)
+            continue;
+        t->from = range->from > next ? range->from : next;
+        t->to = range->to;
+        t->is_open = 1;
+        end_range(t);
+    }
+}
+
+void kafka_progress_write(char out[KAFKA_PROGRESS_ROOM], const kafka_window *window,
+                          const kafka_progress *before, int64_t handed, uint32_t deliveries)
 {
     int64_t prefix = kafka_window_prefix(window);
     int len = snprintf(out, KAFKA_PROGRESS_ROOM, "%s%" PRId64 " %" PRIu32 " ", version,
@@ -158,4 +171,5 @@ void kafka_progress_write(char out[KAFKA_PROGRESS_ROOM], const kafka_window *win
         add_place(&t, place);
     }
     end_range(&t);
+    add_ranges_from(&t, before, window->next);
 }

@@ -39,9 +39,9 @@ uint64_t kafka_progress_settled(const kafka_progress *progress);
 /* The number of the delivery that this position has next: 1 if it was not handed out before. */
 uint32_t kafka_progress_delivery(const kafka_progress *progress, int64_t offset);
 
-/* The text for a commit of the window's prefix. As many of the ranges as there is room for: what is
- * left out comes again. */
-void kafka_progress_write(char out[KAFKA_PROGRESS_ROOM], const kafka_window *window, int64_t handed,
-                          uint32_t deliveries);
+/* The text for a commit of the window's prefix, with the ranges of `before` that the window has not
+ * come to. As many ranges as there is room for: what is left out comes again. */
+void kafka_progress_write(char out[KAFKA_PROGRESS_ROOM], const kafka_window *window,
+                          const kafka_progress *before, int64_t handed, uint32_t deliveries);
 
 #endif

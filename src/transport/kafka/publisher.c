@@ -167,6 +167,7 @@ static void produce(kafka_publisher *self, const char *topic, const kafka_record
         self->batch.open++;
         self->batch.sent++;
     } else if (is_missing(code)) {
+        kafka_topics_forget(&self->topics); /* it may be there again */
         fail(&self->batch, index, SEMEL_PUBLISH_UNROUTABLE);
     } else if (is_refusal(code)) {
         fail(&self->batch, index, SEMEL_PUBLISH_REFUSED);

@@ -1,7 +1,7 @@
 /* Partitions come and go, by the eager protocol (all go, then some come) or the cooperative one
  * (only those that move). librdkafka asks in the thread of the receiver, while that serves it.
  *
- * What comes gets a new number, so that old deliveries are never taken for new ones. What goes is
+ * What comes begins where the group has come to (offsets.c). It gets a new number, so that old deliveries are never taken for new ones. What goes is
  * committed as far as it is settled while the partition is still ours, with a bound on the wait;
  * what was not handed out is dropped, and what is out is from then on revoked: its handler may
  * finish, the next owner gets the message again, and a verdict that comes late changes nothing. A
@@ -75,6 +75,7 @@ static void begin(kafka_receiver *self, kafka_partition *one)
     one->ready_bytes = 0;
     one->handed = one->committed = one->reserved = -1;
     one->commit = 0;
+    one->has_settled = 0;
 }
 
 /* Before the assignment is answered, or the first records would come by the client's queue. */
@@ -89,25 +90,27 @@ static int open_queue(kafka_receiver *self, kafka_partition *one)
     return 1;
 }
 
-static int assign_one(kafka_receiver *self, int32_t id, const char *cluster)
+static int assign_one(kafka_receiver *self, const rd_kafka_topic_partition_t *from,
+                      const char *cluster)
 {
-    kafka_partition *one = need_partition(self, id);
+    kafka_partition *one = need_partition(self, from->partition);
     if (!one || !open_queue(self, one))
         return 0;
     begin(self, one);
     one->origin = keep_origin(self, one->origin, cluster);
-    one->is_known = 0;
+    kafka_progress_read(&one->before, from->offset, from->metadata, from->metadata_size);
+    one->committed = from->offset >= 0 ? from->offset : -1;
     one->full = 0;
     return 1;
 }
 
-static void assign(kafka_receiver *self, const rd_kafka_topic_partition_list_t *partitions)
+static void assign_all(kafka_receiver *self, const rd_kafka_topic_partition_list_t *list)
 {
     char *cluster = rd_kafka_clusterid(self->client.handle, 0);
     int complete = 1;
     pthread_mutex_lock(&self->lock);
-    for (int i = 0; i < partitions->cnt; i++)
-        complete &= assign_one(self, partitions->elems[i].partition, cluster);
+    for (int i = 0; i < list->cnt; i++)
+        complete &= assign_one(self, &list->elems[i], cluster);
     if (!complete) {
         self->has_failed = 1;
         kafka_receiver_note(self, RD_KAFKA_RESP_ERR__FAIL, "joining the group",
@@ -116,6 +119,25 @@ static void assign(kafka_receiver *self, const rd_kafka_topic_partition_list_t *
     pthread_mutex_unlock(&self->lock);
     if (cluster)
         rd_kafka_mem_free(self->client.handle, cluster);
+}
+
+/* Without offsets nothing is ours: the thread leaves the group, and what comes by then is
+ * dropped. */
+static void assign(kafka_receiver *self, rd_kafka_topic_partition_list_t *partitions)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(partitions);
+    rd_kafka_resp_err_t code = kafka_receiver_find_offsets(self, list);
+    if (code) {
+        pthread_mutex_lock(&self->lock);
+        self->has_failed = 1;
+        kafka_receiver_note(self, code, "reading committed offsets", NULL);
+        pthread_mutex_unlock(&self->lock);
+    } else {
+        assign_all(self, list);
+        for (int i = 0; i < list->cnt; i++)
+            partitions->elems[i].offset = list->elems[i].offset;
+    }
+    rd_kafka_topic_partition_list_destroy(list);
 }
 
 /* --- going ------------------------------------------------------------------------------------ */
@@ -134,7 +156,6 @@ void kafka_receiver_begin_anew(kafka_receiver *receiver, kafka_partition *partit
     drop_one(receiver, partition);
     begin(receiver, partition);
     partition->before = (kafka_progress){.offset = -1, .handed = -1};
-    partition->is_known = 1;
 }
 
 static void give_up(kafka_receiver *self, kafka_partition *one)

@@ -147,9 +147,12 @@ static void stop(kafka_receiver *self)
     pthread_cond_broadcast(&self->changed);
 }
 
-/* A thread that has ended by itself makes way for a new one. */
+/* A thread that has ended by itself makes way for a new one, which another caller may have started
+ * by the time that the old one is gone. */
 static semel_status need_thread(kafka_receiver *self, semel_error *err)
 {
+    while (self->is_running && self->is_ending)
+        pthread_cond_wait(&self->changed, &self->lock);
     if (self->has_failed)
         stop(self);
     return self->is_running ? SEMEL_OK : start(self, err);
@@ -242,7 +245,7 @@ static size_t take_ready(kafka_receiver *self, semel_delivery deliveries[], size
     size_t count = 0, all = self->partition_count;
     for (size_t i = 0; i < all && count < max; i++) {
         kafka_partition *partition = self->partitions[(self->turn + i) % all];
-        if (partition && partition->assignment && partition->is_known)
+        if (partition && partition->assignment)
             count += take_from(self, partition, deliveries + count, max - count);
     }
     self->turn = all ? (self->turn + 1) % all : 0;
@@ -295,6 +298,7 @@ semel_status kafka_receiver_receive(kafka_receiver *receiver, semel_delivery del
 static void acknowledge(kafka_receiver *self, kafka_delivery *one)
 {
     kafka_window_settle(&one->partition->window, one->offset);
+    one->partition->has_settled = 1;
     make_room(self, one->partition);
     self->commit_hurries |= one->message->delivery > 1;
     kafka_delivery_free(self, one);
@@ -365,7 +369,7 @@ int kafka_receiver_ready(kafka_receiver *receiver, int32_t partition, int64_t en
     pthread_mutex_lock(&receiver->lock);
     const kafka_partition *one =
         index < receiver->partition_count ? receiver->partitions[index] : NULL;
-    if (one && one->assignment && one->is_known && one->window.next >= 0) {
+    if (one && one->assignment && one->window.next >= 0) {
         int64_t behind = end > one->window.next ? end - one->window.next : 0;
         *ready = (uint64_t)behind + one->window.ready;
         is_ours = 1;

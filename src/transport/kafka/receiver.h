@@ -33,8 +33,8 @@ typedef struct kafka_partition {
     kafka_window window;
     size_t ready_bytes;    /* of what has come and was not handed out */
     int64_t handed;        /* behind the last position that was handed out; -1: none was */
-    int is_known;          /* what the broker knew of it is in `before` */
-    kafka_progress before; /* as it was when the partition became ours */
+    int has_settled;       /* something, since the last commit */
+    kafka_progress before; /* what the broker knew when the partition became ours */
     int64_t committed;     /* the prefix that the broker knows; -1: none */
     int64_t reserved;      /* the broker knows that positions before this one may be handed out */
     uint64_t commit;       /* the number of the commit under way; 0: none is */
@@ -133,7 +133,10 @@ void kafka_delivery_free(kafka_receiver *receiver, kafka_delivery *delivery);
 void kafka_receiver_rebalanced(void *receiver, rd_kafka_resp_err_t what,
                                rd_kafka_topic_partition_list_t *partitions);
 void kafka_receiver_drop_all(kafka_receiver *receiver); /* nothing is ours any more */
-void kafka_receiver_ask_progress(kafka_receiver *receiver);
+/* offsets.c: puts the offset at which each partition begins into the list, and the metadata of the
+ * commit if there is one. */
+rd_kafka_resp_err_t kafka_receiver_find_offsets(kafka_receiver *receiver,
+                                                rd_kafka_topic_partition_list_t *list);
 void kafka_receiver_commit(kafka_receiver *receiver); /* if it is time */
 /* Waits for the answer, up to `wait_ms`. */
 void kafka_receiver_commit_last(kafka_receiver *receiver,

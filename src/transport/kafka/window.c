@@ -120,21 +120,6 @@ void kafka_window_settle(kafka_window *window, int64_t offset)
     pass_settled(window);
 }
 
-void *kafka_window_settle_in(kafka_window *window, int64_t from, int64_t to)
-{
-    for (size_t i = index_of(window, from); i < window->count; i++) {
-        const kafka_place *place = place_at(window, i);
-        void *delivery = place->delivery;
-        if (place->offset > to)
-            break;
-        if (!delivery || !place->is_ready)
-            continue;
-        kafka_window_settle(window, place->offset);
-        return delivery;
-    }
-    return NULL;
-}
-
 int64_t kafka_window_prefix(const kafka_window *window)
 {
     return window->count ? place_at(window, 0)->offset : window->next;

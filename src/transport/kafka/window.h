@@ -39,10 +39,6 @@ void *kafka_window_take(kafka_window *window, int64_t limit);
 void kafka_window_return(kafka_window *window, int64_t offset);
 void kafka_window_settle(kafka_window *window, int64_t offset);
 
-/* One that is ready and in this range, the last included, becomes settled and is returned; NULL if
- * there is none. */
-void *kafka_window_settle_in(kafka_window *window, int64_t from, int64_t to);
-
 /* The first offset that is not settled; if all are, the one behind the last. -1: none came yet. */
 int64_t kafka_window_prefix(const kafka_window *window);
 void *kafka_window_first(const kafka_window *window); /* its delivery, or NULL */

@@ -192,16 +192,24 @@ static void read_value(reading *r, const char *name, const char *value)
         add_header(r, name, semel_str(value));
 }
 
+/* 0: there are none, or none that can be read; or there is no memory for them, which is not the
+ * same: the message would have another id. */
+static int has_headers(reading *r, natsStatus code)
+{
+    r->failed |= code == NATS_NO_MEMORY;
+    return code == NATS_OK;
+}
+
 static void read_raw_headers(reading *r)
 {
     const char **names = NULL;
     int count = 0;
-    if (natsMsgHeader_Keys(r->raw, &names, &count) != NATS_OK)
-        return; /* it has none, or none that can be read */
+    if (!has_headers(r, natsMsgHeader_Keys(r->raw, &names, &count)))
+        return;
     for (int i = 0; i < count && !r->failed; i++) {
         const char **values = NULL;
         int value_count = 0;
-        if (natsMsgHeader_Values(r->raw, names[i], &values, &value_count) != NATS_OK)
+        if (!has_headers(r, natsMsgHeader_Values(r->raw, names[i], &values, &value_count)))
             continue;
         for (int j = 0; j < value_count && !r->failed; j++)
             read_value(r, names[i], values[j]);

@@ -179,6 +179,7 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
     self->request++;
     self->wanted = batch;
     self->request_end_ms = wait_clock_ms() + expires_ms + GRACE_MS;
+    self->request_expires = expires_ms > 0;
     pthread_mutex_unlock(&link->lock);
     sigpipe_guard_up(&guard, link->address->tls);
     if (!self->subscription.subscription)
@@ -198,11 +199,14 @@ static semel_status ask(jet_receiver *self, size_t max, int64_t wait_ms, semel_e
 }
 
 /* The server says when a request ends. If it does not, there is no such consumer: the next
- * connection looks for it, or makes it. */
+ * connection looks for it, or makes it. One that does not wait is queued by the server all the
+ * same, and never ends, while others have all that may be out. */
 static int is_request_over(jet_receiver *self)
 {
     if (self->wanted && wait_clock_ms() >= self->request_end_ms) {
         self->wanted = 0;
+        if (!self->request_expires)
+            return 1;
         jet_link_lose(self->link, "the consumer %s of the stream %s does not answer",
                       self->link->address->consumer, self->link->address->stream);
     }

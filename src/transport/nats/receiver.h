@@ -28,7 +28,8 @@ typedef struct jet_receiver {
 
     uint64_t request;       /* the number of the last one */
     size_t wanted;          /* messages that it has still to bring; 0: it is over */
-    int64_t request_end_ms; /* by then the server has said that it is over */
+    int64_t request_end_ms; /* by then the server has said that it is over ... */
+    int request_expires;    /* ... if it was told when */
 
     delivery_list ready;     /* fetched, and not received yet */
     delivery_list unsettled; /* received, in that order */

@@ -76,9 +76,9 @@ static natsStatus copy_header(natsMsg *to, natsMsg *from, const char *name)
 {
     const char **values = NULL;
     int count = 0;
-    if (natsMsgHeader_Values(from, name, &values, &count) != NATS_OK)
-        return NATS_OK;
-    natsStatus code = NATS_OK;
+    natsStatus code = natsMsgHeader_Values(from, name, &values, &count);
+    if (code != NATS_OK)
+        return code == NATS_NO_MEMORY ? code : NATS_OK;
     for (int i = 0; code == NATS_OK && i < count; i++)
         code = natsMsgHeader_Add(to, name, values[i]);
     free((void *)values); /* allowed: nats.c allocated it */
@@ -90,9 +90,9 @@ static natsStatus copy_headers(natsMsg *to, natsMsg *from)
 {
     const char **names = NULL;
     int count = 0;
-    natsStatus code = NATS_OK;
-    if (natsMsgHeader_Keys(from, &names, &count) != NATS_OK)
-        return NATS_OK;
+    natsStatus code = natsMsgHeader_Keys(from, &names, &count);
+    if (code != NATS_OK) /* it has none, or none that can be read */
+        return code == NATS_NO_MEMORY ? code : NATS_OK;
     for (int i = 0; code == NATS_OK && i < count; i++)
         if (strncmp(names[i], "Nats-", 5) != 0)
             code = copy_header(to, from, names[i]);
@@ -298,6 +298,23 @@ static semel_status report(const settling *s, semel_error *err)
     return SEMEL_OK;
 }
 
+/* Copies may have taken long. What comes again by now is another's, as far as it is not
+ * acknowledged; and the verdicts have a time of their own. */
+static void leave_what_is_over(settling *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        verdict *one = &s->verdicts[i];
+        if (!one->delivery || one->what == SEMEL_VERDICT_ACK ||
+            !jet_delivery_is_over(s->self, one->delivery))
+            continue;
+        if (one->what == SEMEL_VERDICT_REJECT)
+            note_unknown(s, one->delivery->node.tag);
+        jet_delivery_free(one->delivery);
+        one->delivery = NULL;
+    }
+    s->until_ms = wait_clock_ms() + ANSWER_MS;
+}
+
 /* By a connection that is in use. */
 static semel_status settle_all(settling *s, semel_error *err)
 {
@@ -306,6 +323,7 @@ static semel_status settle_all(settling *s, semel_error *err)
     semel_status status = jet_batch_init(&s->batch, s->self->calls, s->count, err);
     if (!status) {
         do_round(s, &copies);
+        leave_what_is_over(s);
         do_round(s, &verdicts);
     }
     jet_batch_free(&s->batch, s->self->calls);

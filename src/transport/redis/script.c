@@ -42,14 +42,27 @@ static const char publish_text[] =
     "end\n"
 
 /* KEYS: the stream. ARGV: group, consumer, claim_ms, cursor, count; with single_active how many
- * deliveries the consumer has, else "".
+ * deliveries the consumer has, else "". With it only those at the beginning are claimed, up to the
+ * first that another consumer may still be handling: nothing overtakes that one.
  * Answer: the next cursor, entries, for each how often it was delivered, and how many were pending
  * and are no longer in the stream. An entry is nil if it was removed (Redis 6.2). */
 static const char claim_text[] =
     "local K, A, call = KEYS[1], ARGV, redis.call\n" OLDER
     "local waits = A[6] ~= '' and older(tonumber(A[6]), tonumber(A[3]))\n"
     "if waits then return type(waits) == 'table' and waits or {'0-0', {}, {}, 0} end\n"
-    "local r = redis.pcall('XAUTOCLAIM', K, A[1], A[2], A[3], A[4], 'COUNT', A[5])\n"
+    "local function claim_first()\n"
+    " local ids = {}\n"
+    " for _, p in ipairs(call('XPENDING', K, A[1], '-', '+', A[5] + A[6])) do\n"
+    "  if p[3] >= tonumber(A[3]) then ids[#ids + 1] = p[1] elseif p[2] ~= A[2] then break end\n"
+    " end\n"
+    " local got = #ids > 0 and call('XCLAIM', K, A[1], A[2], A[3], unpack(ids)) or {}\n"
+    " for i = 1, #got do\n" /* Redis 6.2 says nil of an entry that was removed, and keeps it */
+    "  if not got[i] then call('XACK', K, A[1], ids[i]) end\n"
+    " end\n"
+    " return {'0-0', got}\n"
+    "end\n"
+    "local r = A[6] ~= '' and claim_first() or\n"
+    "          redis.pcall('XAUTOCLAIM', K, A[1], A[2], A[3], A[4], 'COUNT', A[5])\n"
     "if r.err then return r end\n"
     "local counts = {}\n"
     "for i = 1, #r[2] do\n"
@@ -78,7 +91,8 @@ static const char next_text[] =
 /* KEYS: the stream, the dead one. ARGV: group, consumer, what is removed when it is acknowledged
  * (a: if this group is the only one, y: nothing, n: all), then for each delivery: A acknowledge,
  * D reject, C change its idle time; entry, number of deliveries, idle time.
- * Answer: the numbers of those that are no longer this consumer's, from 0 on.
+ * Answer: the numbers of those that are no longer this consumer's, or were removed from the stream
+ * before they could be copied, from 0 on.
  *
  * Lua hands about 8000 words to a command: of an entry with more, what is behind the first 7000 is
  * one field of its copy. An error in the middle would leave the other deliveries unsettled. */
@@ -90,9 +104,9 @@ static const char settle_text[] =
     " if only == nil then only = #call('XINFO', 'GROUPS', K[1]) == 1 end\n"
     " return only\n"
     "end\n"
-    "local function bury(id)\n"
+    "local function bury(id, at)\n"
     " local e = call('XRANGE', K[1], id, id)[1]\n"
-    " if not e then return end\n"
+    " if not e then lost[#lost + 1] = at return end\n"
     " local words, rest = e[2], {}\n"
     " for i = #words, 7001, -1 do rest[i - 7000], words[i] = words[i], nil end\n"
     " local n = #words\n"
@@ -112,7 +126,7 @@ static const char settle_text[] =
     " elseif verdict == 'C' then\n"
     "  call('XCLAIM', K[1], A[1], A[2], 0, id, 'IDLE', A[p + 3], 'JUSTID')\n"
     " else\n"
-    "  local refused = verdict == 'D' and bury(id)\n"
+    "  local refused = verdict == 'D' and bury(id, (p - 4) / 4)\n"
     "  if refused then\n"
     "   failure = refused\n"
     "  else\n"

@@ -201,8 +201,7 @@ static void what_is_over_a_limit_is_left_out(void **state)
     BYTES_EQUAL(semel_str("orders.v1/3/1042/5"), message->id);
     assert_null(message->type);
     assert_int_equal(message->header_count, 1);
-    assert_null(message->body.data);
-    assert_int_equal(message->body.len, sizeof large);
+    BYTES_EQUAL(((semel_bytes){large, sizeof large}), message->body); /* for a dead letter */
 }
 
 int main(void)

@@ -162,7 +162,7 @@ static kafka_progress read_back(const kafka_window *window, int64_t handed, uint
 {
     char text[KAFKA_PROGRESS_ROOM];
     kafka_progress progress;
-    kafka_progress_write(text, window, handed, deliveries);
+    kafka_progress_write(text, window, &(kafka_progress){0}, handed, deliveries);
     assert_true(strlen(text) < KAFKA_PROGRESS_ROOM);
     kafka_progress_read(&progress, kafka_window_prefix(window), text, strlen(text));
     return progress;
