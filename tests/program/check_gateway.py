@@ -201,6 +201,26 @@ def unknown():
         expect_true('"unknown_outcome"' in run.text(), "it is in the log")
 
 
+def taken_over():
+    """An attempt did not end, and a request with other content comes first: neither is told to take a new key."""
+    with gateway("lease: 1s\nwait: 5s") as (up, port, run):
+        in_threads(1, lambda _: ask(port, "/v1/hold", key="k", body=b"1"))
+        wait_until(lambda: up.count("k"), "it arrives")
+        run.send(signal.SIGKILL)
+        run.ends(-signal.SIGKILL)
+        start()
+        answers = {}
+        for body in (b"2", b"1", b"2"):
+            wait_until(lambda body=body: answers.update({body: ask(port, "/v1/hold", key="k", body=body)})
+                       or answers[body].status != 409, "the lease of the dead process is over")
+            expect(body, (502, "outcome-unknown"), told(answers[body]))
+        for n in range(8):  # new keys: after them the gateway claims a key before it looks for it
+            ask(port, key=f"new-{n}")
+        expect("the first content, later", (502, "outcome-unknown"), told(ask(port, "/v1/hold", key="k", body=b"1")))
+        expect("it was sent once", 1, up.count("k"))
+        up.go.set()
+
+
 def unclear_answers(up, port):
     """After a 500 or a redirect nobody knows whether it was done; a 503 says that it was not."""
     up.failures = 1
@@ -545,5 +565,5 @@ def on_servers():
                 RUNNING.clear()
 
 
-main(twice, keys, routes, together, in_flight, two_processes, unknown, retried, guarded, killed, reloaded, stopped,
+main(twice, keys, routes, together, in_flight, two_processes, unknown, taken_over, retried, guarded, killed, reloaded, stopped,
      strange, unreadable, starting, under_wrk, *((on_servers,) if "on_servers" in sys.argv else ()))

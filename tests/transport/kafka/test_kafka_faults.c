@@ -11,7 +11,7 @@
 #include <semel/sys/transport.h>
 #include <stdio.h>
 
-enum { PRODUCE = 0, OFFSET_COMMIT = 8 }; /* kinds of requests */
+enum { PRODUCE = 0, OFFSET_COMMIT = 8, OFFSET_FETCH = 9 }; /* kinds of requests */
 enum { WAIT_MS = 30000, PATIENCE_MS = 90000, POLL_MS = 100, EACH = 5, AT_ONCE = 20 };
 
 static kafka_mock mock;
@@ -159,9 +159,30 @@ static void commits_of_another_generation_are_made_up_for(void **state)
         a_commit_that_fails(s, codes[i]);
 }
 
+/* --- reading offsets -------------------------------------------------------------------------- */
+
+/* As by brokers that have been started again and are not ready yet. No partition is forgotten. */
+static void offsets_that_cannot_be_read_are_read_again(void **state)
+{
+    static const int codes[] = {RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+                                RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
+                                RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS};
+    scene *s = *state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        publish_more(s, EACH);
+        inject(OFFSET_FETCH, codes[i], 3);
+        consume_until_committed(s, codes[i]);
+        inject(OFFSET_FETCH, 0, 0);
+        semel_transport_close(s->transport);
+        OK(semel_transport_open(&s->transport, s->url, NULL, &last_error));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(offsets_that_cannot_be_read_are_read_again, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(errors_of_replicas_are_waited_out, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unknown_error_confirms_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(commits_that_fail_are_made_up_for, setup, teardown),

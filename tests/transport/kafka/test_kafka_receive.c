@@ -3,6 +3,7 @@
 #include "support/conformance/conformance_transport.h"
 #include "support/process/process.h"
 #include "support/process/threads.h"
+#include "support/servers/kafka/kafka_cluster.h"
 #include "support/servers/kafka/kafka_mock.h"
 
 #include <librdkafka/rdkafka.h>
@@ -167,6 +168,34 @@ static void what_is_unfinished_holds_its_partition_up_within_bounds(void **state
         take_from(first, out, 1);
         settle_one(first, out[0].tag, SEMEL_VERDICT_ACK);
     }
+}
+
+/* --- where a group begins --------------------------------------------------------------------- */
+
+/* What is published when no member is there has come after the group's beginning. */
+static void a_group_that_began_at_the_end_misses_nothing_after_that(void **state)
+{
+    enum { BEFORE = 3 };
+    char topic[MOCK_SERVERS_ROOM];
+    semel_delivery one;
+    size_t got = 0;
+    int64_t until = process_now_ms() + WAIT_MS;
+    (void)state;
+    kafka_mock_fresh(url, &mock, 1, "from=latest");
+    kafka_mock_topic(topic, url);
+    first = open_transport(url);
+    publish_ids(first, BEFORE);
+    while (kafka_cluster_progress(mock.servers, topic, topic, 1) < BEFORE) {
+        assert_true(process_now_ms() < until);
+        OK(semel_transport_receive(first, &one, 1, &got, TURN_MS, &last_error));
+        assert_int_equal(got, 0);
+    }
+    semel_transport_close(first);
+    second = open_transport(url);
+    publish_ids(second, 1);
+    first = open_transport(url);
+    take_from(first, &one, 1);
+    assert_int_equal(one.position, BEFORE);
 }
 
 /* --- dead letters ----------------------------------------------------------------------------- */
@@ -461,6 +490,7 @@ int main(void)
         TEST(no_more_is_fetched_than_the_bound_and_all_comes_in_the_end),
         TEST(what_was_fetched_beyond_the_bound_is_not_fetched_again),
         TEST(what_is_unfinished_holds_its_partition_up_within_bounds),
+        TEST(a_group_that_began_at_the_end_misses_nothing_after_that),
         TEST(what_is_rejected_is_copied_and_then_done),
         TEST(a_dead_letter_that_is_not_taken_holds_up_no_other),
         TEST(records_at_offsets_that_came_before_are_received),

@@ -93,6 +93,31 @@ static void what_is_idle_waits_for_what_is_older(void **state)
     take_and_ack(kit->transport, "m-2");
 }
 
+/* Somebody has taken over what a dead consumer had, but not all of it at the same time. */
+static void what_is_idle_does_not_overtake_what_is_not(void **state)
+{
+    stream_kit *kit = *state;
+    semel_delivery out[3];
+    size_t got = 0;
+    send_three(kit);
+    read_by_hand(kit, "dead", 3);
+    kit_pass_ms(kit, CLAIM_MS);
+    redisReply *all = kit_ask(kit, "XPENDING %s g - + 3", kit->stream);
+    kit_do(kit, "XCLAIM %s g late 0 %s", kit->stream, all->element[1]->element[0]->str);
+    freeReplyObject(all);
+    OK(semel_transport_receive(kit->transport, out, 3, &got, KIT_WAIT_MS, &last_error));
+    assert_int_equal(got, 1);
+    BYTES_EQUAL(semel_str("m-1"), out[0].message->id);
+    acknowledge(kit->transport, out[0]);
+    OK(semel_transport_receive(kit->transport, out, 3, &got, 300, &last_error));
+    assert_int_equal(got, 0);
+    kit_pass_ms(kit, CLAIM_MS);
+    OK(semel_transport_receive(kit->transport, out, 3, &got, KIT_WAIT_MS, &last_error));
+    assert_int_equal(got, 2);
+    BYTES_EQUAL(semel_str("m-2"), out[0].message->id);
+    BYTES_EQUAL(semel_str("m-3"), out[1].message->id);
+}
+
 /* The server has delivered it to this consumer, and the answer did not arrive. */
 static void a_delivery_whose_answer_was_lost_comes_first(void **state)
 {
@@ -157,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(others_wait_until_the_one_has_settled),
                                        TEST(what_a_dead_consumer_has_comes_first),
                                        TEST(what_is_idle_waits_for_what_is_older),
+                                       TEST(what_is_idle_does_not_overtake_what_is_not),
                                        TEST(a_delivery_whose_answer_was_lost_comes_first),
                                        TEST(what_is_given_back_comes_first),
                                        TEST(without_it_consumers_share),
