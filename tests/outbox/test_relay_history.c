@@ -1,4 +1,5 @@
-/* The history of what a relay has sent is swept by its steps. A sweep that fails holds up nothing. */
+/* The history of what a relay has sent is swept by its steps. A sweep that fails holds up
+ * nothing. */
 #include "support/fixture/fixture.h"
 
 enum { KEEP_MS = 10000 };

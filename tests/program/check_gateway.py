@@ -565,5 +565,5 @@ def on_servers():
                 RUNNING.clear()
 
 
-main(twice, keys, routes, together, in_flight, two_processes, unknown, taken_over, retried, guarded, killed, reloaded, stopped,
-     strange, unreadable, starting, under_wrk, *((on_servers,) if "on_servers" in sys.argv else ()))
+main(twice, keys, routes, together, in_flight, two_processes, unknown, taken_over, retried, guarded, killed, reloaded,
+     stopped, strange, unreadable, starting, under_wrk, *((on_servers,) if "on_servers" in sys.argv else ()))

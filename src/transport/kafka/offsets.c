@@ -15,8 +15,6 @@
 #include "base/wait.h"
 #include "transport/kafka/receiver.h"
 
-#include <unistd.h>
-
 enum { FIND_MS = 10000, ASK_MS = 2000, REST_MS = 100, SERVE_MS = 50 };
 
 static rd_kafka_resp_err_t first_error(rd_kafka_resp_err_t code,
@@ -88,13 +86,15 @@ static rd_kafka_resp_err_t find_once(kafka_receiver *self, rd_kafka_topic_partit
     return code;
 }
 
+/* After a rest, which ends when the receiver is to end. */
 static int may_go_on(kafka_receiver *self, int64_t until_ms)
 {
+    struct timespec rested = wait_until(wait_clock_ms() + REST_MS);
     pthread_mutex_lock(&self->lock);
+    if (!self->is_ending)
+        (void)pthread_cond_timedwait(&self->changed, &self->lock, &rested);
     int going = !self->is_ending && wait_clock_ms() < until_ms;
     pthread_mutex_unlock(&self->lock);
-    if (going)
-        (void)usleep(REST_MS * 1000);
     return going;
 }
 

@@ -1,11 +1,12 @@
 /* Partitions come and go, by the eager protocol (all go, then some come) or the cooperative one
  * (only those that move). librdkafka asks in the thread of the receiver, while that serves it.
  *
- * What comes begins where the group has come to (offsets.c). It gets a new number, so that old deliveries are never taken for new ones. What goes is
- * committed as far as it is settled while the partition is still ours, with a bound on the wait;
- * what was not handed out is dropped, and what is out is from then on revoked: its handler may
- * finish, the next owner gets the message again, and a verdict that comes late changes nothing. A
- * partition that was lost has another owner already, so nothing is committed. */
+ * What comes begins where the group has come to (offsets.c). It gets a new number, so that old
+ * deliveries are never taken for new ones. What goes is committed as far as it is settled while the
+ * partition is still ours, with a bound on the wait; what was not handed out is dropped, and what
+ * is out is from then on revoked: its handler may finish, the next owner gets the message again,
+ * and a verdict that comes late changes nothing. A partition that was lost has another owner
+ * already, so nothing is committed. */
 #include "transport/kafka/receiver.h"
 
 #include <stdio.h>
