@@ -1,6 +1,6 @@
 /* Shortcuts. Each part of the page that is on the screen says which keys it answers; the last one that came is asked
  * first. Keys are ignored while a person types, with Ctrl, Alt or Meta, and behind a dialog. */
-import { useEffect, useRef } from './ui.js';
+import { useLayoutEffect, useRef } from './ui.js';
 import { go } from './route.js';
 
 const layers = [];
@@ -29,11 +29,12 @@ const press = event => {
 };
 addEventListener('keydown', press);
 
-/* map: {key: function}; the functions may change with each drawing. */
+/* map: {key: function}; the functions may change with each drawing. They are exchanged with what is on the screen, not
+ * after it: a key must not do what the screen before would have done. */
 export const useKeys = map => {
   const held = useRef(map);
   held.current = map || {};
-  useEffect(() => {
+  useLayoutEffect(() => {
     layers.push(held);
     return () => { layers.splice(layers.indexOf(held), 1); };
   }, []);

@@ -12,7 +12,11 @@ await shop.start();
 const browser = await launch();
 let page = null;
 const text = async (of = 'body') => (await page.locator(of).first().innerText()).replace(/[\u00A0\u202F]/g, ' ');
-const has = (what, of) => until(async () => (await text(of)).includes(what), `the page says "${what}"`);
+const has = (what, of) => {
+  let seen = '';
+  return until(async () => { seen = await text(of); return seen.includes(what); },
+    () => `the page says "${what}"; it ends with: ${seen.slice(-800)}`);
+};
 
 const raw = (route, headers = {}, method = 'GET') => new Promise((done, fail) => {
   const request = http.request(shop.url + route, { headers, method }, response => {
