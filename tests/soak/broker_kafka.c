@@ -271,4 +271,5 @@ const soak_broker soak_kafka = {.name = "kafka",
                                 .url = kafka_url,
                                 .queued = kafka_queued,
                                 .prepare = kafka_prepare,
-                                .client = &librdkafka};
+                                .client = &librdkafka,
+                                .aborts = RD_KAFKA_VERSION < 0x020300ff};

@@ -74,6 +74,10 @@ typedef struct soak_broker {
     int uncounted;  /* it does not count deliveries: there is no poison, and nobody knows what came
                       again */
     int one_by_one; /* "ordered" has one message out at a time: a kill may well meet none */
+
+    /* Its client may abort a process that is told to stop, by a defect that the transport warns of.
+     * To the messages it is one kill more, so it counts as one. */
+    int aborts;
 } soak_broker;
 
 const soak_broker *soak_broker_find(const char *name); /* NULL: there is none */

@@ -132,8 +132,9 @@ static void judge_end(soak_slot *slot, int end)
     soak_run *run = slot->run;
     int is_poisoned = end == PROCESS_KILLED + SIGKILL &&
                       atomic_load(&run->counters->poisoned[slot->index]) == slot->pid;
+    int is_abort = run->options->broker->aborts && end == PROCESS_KILLED + SIGABRT;
     int is_told = (slot->told == SIGKILL && end == PROCESS_KILLED + SIGKILL) ||
-                  (slot->told == SIGTERM && end == PROCESS_OK);
+                  (slot->told == SIGTERM && (end == PROCESS_OK || is_abort));
     run->poisoned += is_poisoned ? 1U : 0U;
     run->caught[is_poisoned] += (uint64_t)atomic_exchange(&run->counters->at_work[slot->index], 0);
     if (is_poisoned || is_told)
