@@ -51,7 +51,7 @@ typedef struct proxy_answer {
     char fingerprint[DIGEST_HEX_SIZE];
 } proxy_answer;
 
-/* For requests of whatever content: nobody knows which the attempt had that did not end. */
+/* The answer is for every content: which one an attempt had that did not end is not known. */
 void proxy_answer_fits_all(proxy_answer *answer);
 int proxy_answer_fits(const proxy_answer *answer, const proxy_key *key);
 

@@ -299,7 +299,7 @@ static void wait_for_tick(flights *all)
     (void)pthread_cond_timedwait(&all->some, &all->lock, &at);
 }
 
-/* What is left nobody waits for. */
+/* Flights that are left have no waiters. */
 static void free_flights(flights *all)
 {
     for (size_t i = 0; i < BUCKETS; i++)

@@ -264,6 +264,14 @@ semel_status kafka_status_of(rd_kafka_resp_err_t code)
     }
 }
 
+rd_kafka_resp_err_t kafka_first_error(rd_kafka_resp_err_t code,
+                                      const rd_kafka_topic_partition_list_t *list)
+{
+    for (int i = 0; !code && list && i < list->cnt; i++)
+        code = list->elems[i].err;
+    return code;
+}
+
 semel_status kafka_fail(const kafka_address *address, semel_error *err, semel_status status,
                         rd_kafka_resp_err_t code, const char *doing, const char *text)
 {

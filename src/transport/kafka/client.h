@@ -54,6 +54,10 @@ rd_kafka_resp_err_t kafka_client_produce(const kafka_client *client, const char 
 /* What a caller can do about an error: wait, or report it to a person. */
 semel_status kafka_status_of(rd_kafka_resp_err_t code);
 
+/* Of an answer: its own error, or the first one of its partitions. */
+rd_kafka_resp_err_t kafka_first_error(rd_kafka_resp_err_t code,
+                                      const rd_kafka_topic_partition_list_t *list);
+
 /* Fills `err`: "doing: text (brokers: ...)", without secrets. `text` may be NULL. Returns the
  * status. */
 semel_status kafka_fail(const kafka_address *address, semel_error *err, semel_status status,

@@ -208,14 +208,29 @@ static rd_kafka_topic_partition_list_t *list_last(kafka_receiver *self,
     return list;
 }
 
-static void wait_for_answer(rd_kafka_queue_t *queue, int wait_ms)
+static rd_kafka_resp_err_t wait_for_answer(rd_kafka_queue_t *queue, int wait_ms)
 {
     int64_t until_ms = wait_clock_ms() + wait_ms;
     rd_kafka_event_t *event = NULL;
     while (!event && wait_clock_ms() < until_ms)
         event = rd_kafka_queue_poll(queue, SERVE_MS);
-    if (event)
-        rd_kafka_event_destroy(event);
+    if (!event)
+        return RD_KAFKA_RESP_ERR__TIMED_OUT;
+    rd_kafka_resp_err_t code =
+        kafka_first_error(rd_kafka_event_error(event), rd_kafka_event_topic_partition_list(event));
+    rd_kafka_event_destroy(event);
+    return code;
+}
+
+rd_kafka_resp_err_t kafka_commit_and_wait(rd_kafka_t *handle,
+                                          const rd_kafka_topic_partition_list_t *list, int wait_ms)
+{
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(handle);
+    rd_kafka_resp_err_t code = rd_kafka_commit_queue(handle, list, queue, NULL, NULL);
+    if (!code)
+        code = wait_for_answer(queue, wait_ms);
+    rd_kafka_queue_destroy(queue);
+    return code;
 }
 
 /* Without an answer the messages come again. */
@@ -223,11 +238,7 @@ void kafka_receiver_commit_last(kafka_receiver *receiver,
                                 const rd_kafka_topic_partition_list_t *partitions, int wait_ms)
 {
     rd_kafka_topic_partition_list_t *list = list_last(receiver, partitions);
-    if (list->cnt) {
-        rd_kafka_queue_t *queue = rd_kafka_queue_new(receiver->client.handle);
-        if (!rd_kafka_commit_queue(receiver->client.handle, list, queue, NULL, NULL))
-            wait_for_answer(queue, wait_ms);
-        rd_kafka_queue_destroy(queue);
-    }
+    if (list->cnt)
+        (void)kafka_commit_and_wait(receiver->client.handle, list, wait_ms);
     rd_kafka_topic_partition_list_destroy(list);
 }

@@ -15,15 +15,7 @@
 #include "base/wait.h"
 #include "transport/kafka/receiver.h"
 
-enum { FIND_MS = 10000, ASK_MS = 2000, REST_MS = 100, SERVE_MS = 50 };
-
-static rd_kafka_resp_err_t first_error(rd_kafka_resp_err_t code,
-                                       const rd_kafka_topic_partition_list_t *list)
-{
-    for (int i = 0; !code && i < list->cnt; i++)
-        code = list->elems[i].err;
-    return code;
-}
+enum { FIND_MS = 10000, ASK_MS = 2000, REST_MS = 100 };
 
 /* --- the end of a partition ------------------------------------------------------------------- */
 
@@ -34,24 +26,6 @@ static rd_kafka_resp_err_t take_end(rd_kafka_t *handle, rd_kafka_topic_partition
         rd_kafka_query_watermark_offsets(handle, one->topic, one->partition, &low, &high, ASK_MS);
     if (!code)
         one->offset = high;
-    return code;
-}
-
-static rd_kafka_resp_err_t commit(rd_kafka_t *handle, const rd_kafka_topic_partition_list_t *ends)
-{
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(handle);
-    rd_kafka_resp_err_t code = rd_kafka_commit_queue(handle, ends, queue, NULL, NULL);
-    int64_t until_ms = wait_clock_ms() + ASK_MS;
-    rd_kafka_event_t *event = NULL;
-    while (!code && !event && wait_clock_ms() < until_ms)
-        event = rd_kafka_queue_poll(queue, SERVE_MS);
-    if (!code && !event)
-        code = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    else if (!code)
-        code = first_error(rd_kafka_event_error(event), rd_kafka_event_topic_partition_list(event));
-    if (event)
-        rd_kafka_event_destroy(event);
-    rd_kafka_queue_destroy(queue);
     return code;
 }
 
@@ -67,7 +41,7 @@ static rd_kafka_resp_err_t begin_at_ends(rd_kafka_t *handle, rd_kafka_topic_part
         rd_kafka_topic_partition_list_add(ends, one->topic, one->partition)->offset = one->offset;
     }
     if (!code && ends->cnt)
-        code = commit(handle, ends);
+        code = kafka_commit_and_wait(handle, ends, ASK_MS);
     rd_kafka_topic_partition_list_destroy(ends);
     return code;
 }
@@ -77,7 +51,7 @@ static rd_kafka_resp_err_t begin_at_ends(rd_kafka_t *handle, rd_kafka_topic_part
 static rd_kafka_resp_err_t find_once(kafka_receiver *self, rd_kafka_topic_partition_list_t *list)
 {
     rd_kafka_t *handle = self->client.handle;
-    rd_kafka_resp_err_t code = first_error(rd_kafka_committed(handle, list, ASK_MS), list);
+    rd_kafka_resp_err_t code = kafka_first_error(rd_kafka_committed(handle, list, ASK_MS), list);
     if (!code && self->address->latest)
         code = begin_at_ends(handle, list);
     for (int i = 0; !code && i < list->cnt; i++)

@@ -138,7 +138,9 @@ void kafka_receiver_drop_all(kafka_receiver *receiver); /* nothing is ours any m
 rd_kafka_resp_err_t kafka_receiver_find_offsets(kafka_receiver *receiver,
                                                 rd_kafka_topic_partition_list_t *list);
 void kafka_receiver_commit(kafka_receiver *receiver); /* if it is time */
-/* Waits for the answer, up to `wait_ms`. */
+/* Waits for the answer, up to `wait_ms`; the last commit is not missed if it has none. */
+rd_kafka_resp_err_t kafka_commit_and_wait(rd_kafka_t *handle,
+                                          const rd_kafka_topic_partition_list_t *list, int wait_ms);
 void kafka_receiver_commit_last(kafka_receiver *receiver,
                                 const rd_kafka_topic_partition_list_t *partitions, int wait_ms);
 void kafka_receiver_send_rejected(kafka_receiver *receiver);

@@ -93,7 +93,7 @@ static void what_is_idle_waits_for_what_is_older(void **state)
     take_and_ack(kit->transport, "m-2");
 }
 
-/* Somebody has taken over what a dead consumer had, but not all of it at the same time. */
+/* Another consumer has taken over one entry of a dead one, from the middle. */
 static void what_is_idle_does_not_overtake_what_is_not(void **state)
 {
     stream_kit *kit = *state;
